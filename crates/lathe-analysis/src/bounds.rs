@@ -16,7 +16,7 @@ use crate::view::Facts;
 use lathe_diagnostics::{Diagnostic, Places, Severity};
 use lathe_ir::build::{boolean, load, not, select};
 use lathe_ir::stmt::Atomic;
-use lathe_ir::visit::vars_of;
+use lathe_ir::visit::{self, vars_of};
 use lathe_ir::{
     Access, Arg, Binder, BufId, Buffer, Combine, Compute, Dim, Executor, Expr, ExprKind, Function, Loop,
     Module, Name, Reduce, Status, Stmt, StmtKind, Store, VarId, View,
@@ -102,11 +102,11 @@ fn prove(
         }
     }
     let mut facts = Facts::new(&env, &written);
-    let body = prover.stmt(&mut facts, &func.body);
+    let body = crate::within_work(WORK, || prover.stmt(&mut facts, &func.body));
     let body = prover.settle(0, body, |_, _| None);
     if let Some(result) = &func.result {
         let mut checks = Vec::new();
-        let result = prover.evaluated(&facts, result, &boolean(true), &mut Memo::new(), &mut checks);
+        let result = prover.evaluated(&facts, result, &boolean(true), &mut Memo::default(), &mut checks);
         prover.uncheckable(&checks, &Places::none());
         prover.func.result = Some(result);
     }
@@ -142,7 +142,10 @@ struct Prover {
     everywhere: Ranges,
 }
 
-type Memo = HashMap<usize, Expr>;
+/// What proving all accesses of a function may take ([`crate::within_work`]): what is not proved is checked.
+const WORK: u64 = 160_000_000;
+
+type Memo = visit::Memo<Expr>;
 
 impl Prover {
     /// Trees nest deeply in sequences and allocations, so that these have small frames of their own.
@@ -185,7 +188,7 @@ impl Prover {
 
     #[inline(never)]
     fn allocated(&mut self, facts: &Facts, buffer: &Arc<Buffer>) -> (Arc<Buffer>, Vec<Needed>) {
-        let (always, mut memo, mut checks) = (boolean(true), Memo::new(), Vec::new());
+        let (always, mut memo, mut checks) = (boolean(true), Memo::default(), Vec::new());
         let extents: Vec<Expr> = buffer
             .extents
             .iter()
@@ -223,7 +226,7 @@ impl Prover {
         let before = self.ranges.mark();
         let mut checks = Vec::new();
         let always = boolean(true);
-        let mut memo = Memo::new();
+        let mut memo = Memo::default();
         macro_rules! evaluated {
             ($e:expr) => {
                 self.evaluated(facts, $e, &always, &mut memo, &mut checks)
@@ -439,7 +442,7 @@ impl Prover {
         for (n, d) in c.dims.iter().enumerate() {
             self.names.insert(d.binder.id, d.binder.name.clone());
             self.depends(&d.binder, &[&d.lo, &d.hi]);
-            let mut memo = Memo::new();
+            let mut memo = Memo::default();
             let lo = self.evaluated(&points, &d.lo, &always, &mut memo, &mut checks);
             let hi = self.evaluated(&points, &d.hi, &always, &mut memo, &mut checks);
             note(&mut checks, n, false);
@@ -456,7 +459,7 @@ impl Prover {
         let all = dims.len();
         self.loops.extend(c.dims.iter().map(|d| d.binder.clone()));
         let guard =
-            c.guard.as_ref().map(|g| self.evaluated(&points, g, &always, &mut Memo::new(), &mut checks));
+            c.guard.as_ref().map(|g| self.evaluated(&points, g, &always, &mut Memo::default(), &mut checks));
         note(&mut checks, all, false);
         let reduced = c.dims.iter().any(|d| matches!(d.combine, Combine::Reduce(_)));
         let under = guard.clone().unwrap_or(boolean(true));
@@ -465,7 +468,7 @@ impl Prover {
             points.guard(g, true);
             self.ranges.assume(g);
         }
-        let mut memo = Memo::new();
+        let mut memo = Memo::default();
         let values =
             c.values.iter().map(|v| self.evaluated(&points, v, &under, &mut memo, &mut checks)).collect();
         note(&mut checks, all, false);
@@ -477,9 +480,9 @@ impl Prover {
             .iter()
             .map(|t| {
                 if reduced {
-                    self.access(&cells, t, &boolean(true), &mut Memo::new(), &mut checks)
+                    self.access(&cells, t, &boolean(true), &mut Memo::default(), &mut checks)
                 } else {
-                    self.access(&points, t, &under, &mut Memo::new(), &mut checks)
+                    self.access(&points, t, &under, &mut Memo::default(), &mut checks)
                 }
             })
             .collect();

@@ -7,7 +7,7 @@
 
 use lathe_diagnostics::Places;
 use lathe_ir::build::{add, and, boolean, floor_div, index, le, lt, mul, select, sub, var};
-use lathe_ir::visit::{loads_of, substitute, substitute_stmt, vars_of};
+use lathe_ir::visit::{Memo, distinct_operands, loads_of, substitute, substitute_stmt, vars_of};
 use lathe_ir::{BinOp, Dim, Executor, Expr, ExprKind, Function, Loop, Stmt, StmtKind, UnOp, VarId};
 use lathe_poly::{Linear, Ranges, fits};
 use std::collections::HashMap;
@@ -287,10 +287,11 @@ impl Needed {
 
 /// The comparisons of `index` values that a condition consists of; false if it is something else, too.
 fn comparisons(cond: &Expr, out: &mut Vec<Order>) -> bool {
+    distinct_operands(BinOp::And, cond).iter().all(|part| comparison(part, out))
+}
+
+fn comparison(cond: &Expr, out: &mut Vec<Order>) -> bool {
     let ExprKind::Binary(op, a, b) = cond.kind() else { return false };
-    if *op == BinOp::And {
-        return comparisons(a, out) && comparisons(b, out);
-    }
     if !a.ty().is_index() {
         return false;
     }
@@ -364,12 +365,20 @@ impl Way {
 
 /// `None`: not known to be monotone, with all its parts.
 fn way(e: &Expr, v: VarId, ranges: &Ranges) -> Option<Way> {
+    way_in(e, v, ranges, &mut Memo::default())
+}
+
+fn way_in(e: &Expr, v: VarId, ranges: &Ranges, memo: &mut Memo<Option<Way>>) -> Option<Way> {
+    memo.of(e, |memo| way_of_node(e, v, ranges, memo))
+}
+
+fn way_of_node(e: &Expr, v: VarId, ranges: &Ranges, memo: &mut Memo<Option<Way>>) -> Option<Way> {
     match e.kind() {
         ExprKind::Var(x) if *x == v => Some(Way::Up),
         _ if !vars_of(e).contains(&v) => Some(Way::Still),
-        ExprKind::Unary(UnOp::Neg, a) if e.ty().is_index() => way(a, v, ranges).map(Way::turned),
+        ExprKind::Unary(UnOp::Neg, a) if e.ty().is_index() => way_in(a, v, ranges, memo).map(Way::turned),
         ExprKind::Binary(op, a, b) if e.ty().is_index() => {
-            let (wa, wb) = (way(a, v, ranges)?, way(b, v, ranges)?);
+            let (wa, wb) = (way_in(a, v, ranges, memo)?, way_in(b, v, ranges, memo)?);
             let wb = if *op == BinOp::Sub { wb.turned() } else { wb };
             match op {
                 BinOp::Add | BinOp::Sub | BinOp::Min | BinOp::Max => match (wa, wb) {

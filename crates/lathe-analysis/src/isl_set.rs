@@ -8,6 +8,8 @@ use std::collections::HashMap;
 
 /// Operations that one question may take (about a second at the very worst).
 const BUDGET: u64 = 4_000_000;
+/// Numbers in a system of usual size; operations on larger ones take as much longer.
+const USUAL: usize = 64 * 64;
 /// `ISL_ON_ERROR_CONTINUE`: errors are returned, not printed.
 const ON_ERROR_CONTINUE: i32 = 1;
 
@@ -25,14 +27,19 @@ thread_local! {
 const ASKED: u64 = 1_000;
 const GIVEN_UP: u64 = 8_000_000;
 
-/// Runs a question within the budget; `None` if isl gave up or failed.
-fn within_budget<T>(question: impl FnOnce(&Context) -> Result<T, LibISLError>) -> Option<T> {
-    if !spend(ASKED) {
+/// Runs a question about some systems within the budget; `None` if isl gave up or failed.
+fn within_budget<T>(
+    about: &[&[Conj]],
+    question: impl FnOnce(&Context) -> Result<T, LibISLError>,
+) -> Option<T> {
+    let numbers = about.iter().flat_map(|all| all.iter()).map(|cons| cons.len() * columns_of(cons).len());
+    let times = 1 + (numbers.max().unwrap_or(0) / USUAL) as u64;
+    if !spend(ASKED * times) {
         return None;
     }
-    let answer = within(BUDGET, question);
+    let answer = within(BUDGET / times, question);
     if answer.is_none() {
-        spend(GIVEN_UP);
+        spend(GIVEN_UP * times);
     }
     answer
 }
@@ -49,13 +56,19 @@ pub(crate) fn within<T>(budget: u64, question: impl FnOnce(&Context) -> Result<T
     })
 }
 
-/// An integer point of a conjunction: `Some(Some(values))` of the unknowns that occur, `Some(None)` if
-/// there is none, `None` if isl gave up.
-pub(crate) fn sample(cons: &Conj) -> Option<Option<HashMap<u32, i64>>> {
+/// The unknowns that occur, in order.
+fn columns_of(cons: &[Con]) -> Vec<u32> {
     let mut columns: Vec<u32> = cons.iter().flat_map(|c| c.lin.terms.iter().map(|t| t.0)).collect();
     columns.sort_unstable();
     columns.dedup();
-    within_budget(|ctx| {
+    columns
+}
+
+/// An integer point of a conjunction: `Some(Some(values))` of the unknowns that occur, `Some(None)` if
+/// there is none, `None` if isl gave up.
+pub(crate) fn sample(cons: &Conj) -> Option<Option<HashMap<u32, i64>>> {
+    let columns = columns_of(cons);
+    within_budget(&[std::slice::from_ref(cons)], |ctx| {
         let set = basic_set(ctx, cons, &columns)?;
         point_of(set.to_set()?, &columns)
     })
@@ -71,7 +84,7 @@ pub(crate) struct Projection<'a> {
 /// `Some(None)`: there is none, `None`: isl gave up.
 pub(crate) fn difference(a: &Projection, b: &Projection) -> Option<Option<Vec<i64>>> {
     let kept: Vec<u32> = (0..a.dims).collect();
-    let found = within_budget(|ctx| {
+    let found = within_budget(&[a.parts, b.parts], |ctx| {
         let whole = projected(ctx, a)?;
         let rest = whole.subtract(projected(ctx, b)?)?;
         point_of(rest, &kept)
@@ -82,10 +95,8 @@ pub(crate) fn difference(a: &Projection, b: &Projection) -> Option<Option<Vec<i6
 fn projected(ctx: &Context, p: &Projection) -> Result<Set, LibISLError> {
     let mut out = Set::empty(Space::set_alloc(ctx, 0, p.dims)?)?;
     for cons in p.parts {
-        let mut columns: Vec<u32> = cons.iter().flat_map(|c| c.lin.terms.iter().map(|t| t.0)).collect();
+        let mut columns = columns_of(cons);
         columns.retain(|c| *c >= p.dims);
-        columns.sort_unstable();
-        columns.dedup();
         let extra = columns.len() as u32;
         let columns: Vec<u32> = (0..p.dims).chain(columns).collect();
         let set = basic_set(ctx, cons, &columns)?.to_set()?;

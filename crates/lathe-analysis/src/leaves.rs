@@ -221,7 +221,7 @@ type When = Vec<(Expr, bool)>;
 struct Loads {
     out: Vec<(Access, When)>,
     /// Under which conditions shared parts were looked at.
-    seen: HashMap<usize, Vec<When>>,
+    seen: HashMap<Expr, Vec<When>>,
 }
 
 impl Loads {
@@ -229,7 +229,7 @@ impl Loads {
     const MOST: usize = 8;
 
     fn of(&mut self, e: &Expr, when: &When) {
-        let seen = self.seen.entry(e.address()).or_default();
+        let seen = self.seen.entry(e.clone()).or_default();
         if seen.iter().any(|s| s.iter().all(|c| when.contains(c))) {
             return;
         }

@@ -21,7 +21,7 @@ use crate::leaves::{Leaf, Role, Touch, leaves, written_buffers};
 use crate::solve::{Answer, Reduced, solve, solve_from};
 use crate::system::{Conj, Lin, eq, ge, gt};
 use crate::translate::{Builder, Scope};
-use lathe_ir::visit::{self, loads_of, vars_of};
+use lathe_ir::visit::{self, Memo, loads_of, vars_of};
 use lathe_ir::{Access, BufId, Buffer, Expr, ExprKind, Scalar, Status, Stmt, VarId, View, build};
 use std::collections::HashSet;
 
@@ -259,6 +259,28 @@ impl Check<'_> {
     /// The expression with a variable for each outermost load; a load from the buffer has the variable of the one from
     /// the array that it stands for.
     fn abstracted(&self, items: &[Item], e: &Expr, names: &mut Vec<Access>, is_element: bool) -> Expr {
+        self.abstracted_in(items, e, names, is_element, &mut Memo::default())
+    }
+
+    fn abstracted_in(
+        &self,
+        items: &[Item],
+        e: &Expr,
+        names: &mut Vec<Access>,
+        is_element: bool,
+        memo: &mut Memo<Expr>,
+    ) -> Expr {
+        memo.of(e, |memo| self.abstracted_node(items, e, names, is_element, memo))
+    }
+
+    fn abstracted_node(
+        &self,
+        items: &[Item],
+        e: &Expr,
+        names: &mut Vec<Access>,
+        is_element: bool,
+        memo: &mut Memo<Expr>,
+    ) -> Expr {
         if let ExprKind::Load(a) = e.kind() {
             let known = names.iter().position(|n| {
                 n == a
@@ -279,7 +301,7 @@ impl Check<'_> {
         if old.is_empty() {
             return e.clone();
         }
-        let new = old.into_iter().map(|c| self.abstracted(items, c, names, is_element)).collect();
+        let new = old.into_iter().map(|c| self.abstracted_in(items, c, names, is_element, memo)).collect();
         e.with_children(new)
     }
 

@@ -11,7 +11,7 @@ use crate::solve::{Answer, Reduced, normalize, solve_from};
 use crate::system::{Col, Con, Conj, Lin};
 use crate::translate::{Builder, Scope};
 use lathe_ir::build::{eq, floor_div, floor_mod, index, max, min, var};
-use lathe_ir::visit::vars_of;
+use lathe_ir::visit::{Memo, distinct_operands, vars_of};
 use lathe_ir::{BinOp, Binder, Expr, ExprKind, Loop, UnOp, VarId};
 use lathe_poly::Affine;
 use std::collections::{HashMap, HashSet};
@@ -58,13 +58,13 @@ pub fn scan_affine(env: &Env, old: &[&Loop], new: &[(Binder, Affine)]) -> Result
         }
         let not_affine =
             |what: &str| format!("the {what} bound of the loop `{}` is not affine", l.binder.name);
-        for part in parts(&l.lo, BinOp::Max) {
+        for part in &distinct_operands(BinOp::Max, &l.lo) {
             let (f, k) = s.bound(part).ok_or_else(|| not_affine("lower"))?;
             // `x >= floor(f / k)`, so `k x >= f - k + 1`
             let lin = Lin::atom(*x).combine(k, &f, -1).and_then(|l| l.offset(k - 1)).ok_or_else(overflow)?;
             cons.push(Con { lin, eq: false });
         }
-        for part in parts(&l.hi, BinOp::Min) {
+        for part in &distinct_operands(BinOp::Min, &l.hi) {
             let (f, k) = s.bound(part).ok_or_else(|| not_affine("upper"))?;
             // `x < floor(f / k)`, so `k (x + 1) <= f`
             let lin = f.combine(1, &Lin::atom(*x), -k).and_then(|l| l.offset(-k)).ok_or_else(overflow)?;
@@ -146,16 +146,26 @@ impl Scanner<'_> {
 
     /// An expression that is affine in the old variables; what does not mention them may be anything.
     fn linear(&mut self, e: &Expr) -> Option<Lin> {
+        self.linear_in(e, &mut Memo::default())
+    }
+
+    fn linear_in(&mut self, e: &Expr, memo: &mut Memo<Option<Lin>>) -> Option<Lin> {
+        memo.of(e, |memo| self.linear_node(e, memo))
+    }
+
+    fn linear_node(&mut self, e: &Expr, memo: &mut Memo<Option<Lin>>) -> Option<Lin> {
         match e.kind() {
             ExprKind::Int(v) => Some(Lin::constant(*v)),
             ExprKind::Var(v) => Some(Lin::atom(match self.old.get(v) {
                 Some(x) => *x,
                 None => self.parameter(*v, e),
             })),
-            ExprKind::Unary(UnOp::Neg, a) => self.linear(a)?.scaled(-1),
-            ExprKind::Binary(BinOp::Add, a, b) => self.linear(a)?.plus(&self.linear(b)?, 1),
-            ExprKind::Binary(BinOp::Sub, a, b) => self.linear(a)?.minus(&self.linear(b)?),
-            ExprKind::Binary(BinOp::Mul, a, b) if b.as_int().is_some() => self.linear(a)?.scaled(b.as_int()?),
+            ExprKind::Unary(UnOp::Neg, a) => self.linear_in(a, memo)?.scaled(-1),
+            ExprKind::Binary(BinOp::Add, a, b) => self.linear_in(a, memo)?.plus(&self.linear_in(b, memo)?, 1),
+            ExprKind::Binary(BinOp::Sub, a, b) => self.linear_in(a, memo)?.minus(&self.linear_in(b, memo)?),
+            ExprKind::Binary(BinOp::Mul, a, b) if b.as_int().is_some() => {
+                self.linear_in(a, memo)?.scaled(b.as_int()?)
+            }
             _ if vars_of(e).iter().all(|v| !self.old.contains_key(v)) => Some(Lin::atom(self.symbol(e))),
             _ => None,
         }
@@ -280,17 +290,6 @@ impl Scanner<'_> {
 
     fn expr(&self, lin: &Lin) -> Expr {
         to_expr(lin, &self.meaning)
-    }
-}
-
-fn parts(e: &Expr, op: BinOp) -> Vec<&Expr> {
-    match e.kind() {
-        ExprKind::Binary(o, a, b) if *o == op => {
-            let mut out = parts(a, op);
-            out.extend(parts(b, op));
-            out
-        }
-        _ => vec![e],
     }
 }
 

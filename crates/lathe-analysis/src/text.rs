@@ -1,6 +1,10 @@
 //! Short texts of expressions for messages.
 
 use lathe_ir::{BinOp, BufId, Expr, ExprKind, Name, UnOp, VarId};
+use std::cell::Cell;
+
+/// As many parts of an expression are written; what is left of longer ones is `…`.
+const MAX_PARTS: usize = 64;
 
 /// The expression as a user would write it; parts that have no short form are `…`.
 pub(crate) fn expr_text(
@@ -8,7 +12,20 @@ pub(crate) fn expr_text(
     name: &dyn Fn(VarId) -> Name,
     buffer: &dyn Fn(BufId) -> Option<Name>,
 ) -> String {
-    let go = |e: &Expr| expr_text(e, name, buffer);
+    written(e, name, buffer, &Cell::new(MAX_PARTS))
+}
+
+fn written(
+    e: &Expr,
+    name: &dyn Fn(VarId) -> Name,
+    buffer: &dyn Fn(BufId) -> Option<Name>,
+    left: &Cell<usize>,
+) -> String {
+    if left.get() == 0 {
+        return "…".to_string();
+    }
+    left.set(left.get() - 1);
+    let go = |e: &Expr| written(e, name, buffer, left);
     let list = |es: &[Expr]| es.iter().map(&go).collect::<Vec<_>>().join(", ");
     match e.kind() {
         ExprKind::Bool(v) => v.to_string(),

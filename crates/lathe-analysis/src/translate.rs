@@ -6,9 +6,12 @@
 
 use crate::env::{Env, Item};
 use crate::system::{Col, Con, Conj, Lin, System, eq, ge, gt};
-use lathe_ir::visit::{loads_of, vars_of};
+use lathe_ir::visit::{distinct_operands, fold, loads_of, vars_of};
 use lathe_ir::{BinOp, BufId, Expr, ExprKind, Scalar, UnOp, VarId};
 use std::collections::{HashMap, HashSet};
+
+/// A longer condition is left out in part.
+const MAX_FORMULA: usize = 512;
 
 /// The unknowns that stand for the variables of one copy of an iteration. Copies share those of the
 /// surroundings.
@@ -19,6 +22,9 @@ pub(crate) struct Scope {
     named: HashMap<VarId, Expr>,
     /// Values that are not affine, by their expression.
     values: HashMap<Expr, Lin>,
+    /// Values of what reads memory that is written, as long as one expression is looked at, and how deep in it that is.
+    here: HashMap<Expr, Lin>,
+    depth: usize,
 }
 
 impl Scope {
@@ -213,14 +219,10 @@ impl<'w> Builder<'w> {
 
     /// The operands of nested `min` (or `max`): a bound by the result is a bound by each.
     fn parts(&mut self, scope: &mut Scope, e: &Expr, op: BinOp) -> Vec<Lin> {
-        match e.kind() {
-            ExprKind::Binary(o, a, b) if *o == op && e.ty().is_index() => {
-                let mut out = self.parts(scope, a, op);
-                out.extend(self.parts(scope, b, op));
-                out
-            }
-            _ => vec![self.value(scope, e)],
+        if !e.ty().is_index() {
+            return vec![self.value(scope, e)];
         }
+        distinct_operands(op, e).iter().map(|part| self.value(scope, part)).collect()
     }
 
     /// The value of an integer expression.
@@ -238,9 +240,19 @@ impl<'w> Builder<'w> {
             }
             _ => {}
         }
-        if let Some(known) = scope.values.get(e) {
+        if let Some(known) = scope.values.get(e).or_else(|| scope.here.get(e)) {
             return known.clone();
         }
+        scope.depth += 1;
+        let found = self.value_of(scope, e);
+        scope.depth -= 1;
+        if scope.depth == 0 {
+            scope.here.clear();
+        }
+        found
+    }
+
+    fn value_of(&mut self, scope: &mut Scope, e: &Expr) -> Lin {
         let found = match e.kind() {
             ExprKind::Cast(a) if widens(a, e) => Some(self.value(scope, a)),
             _ if e.ty().is_index() => self.index_value(scope, e),
@@ -267,6 +279,8 @@ impl<'w> Builder<'w> {
         };
         if steady {
             scope.values.insert(e.clone(), found.clone());
+        } else {
+            scope.here.insert(e.clone(), found.clone());
         }
         found
     }
@@ -358,16 +372,16 @@ impl<'w> Builder<'w> {
     /// Evidently not negative: what remains to be known about a product of sizes.
     fn is_natural(&self, e: &Expr) -> bool {
         use BinOp::{Add, FloorDiv, FloorMod, Max, Min, Mul};
-        match e.kind() {
-            ExprKind::Int(v) => *v >= 0,
-            ExprKind::Var(v) => self.counting.contains(v),
-            ExprKind::Binary(Mul, a, b) if a == b => true,
-            ExprKind::Binary(Mul | Add | Min, a, b) => self.is_natural(a) && self.is_natural(b),
-            ExprKind::Binary(Max, a, b) => self.is_natural(a) || self.is_natural(b),
-            ExprKind::Binary(FloorDiv, a, b) => self.is_natural(a) && b.as_int().is_some_and(|k| k > 0),
-            ExprKind::Binary(FloorMod, _, b) => b.as_int().is_some_and(|k| k > 0),
+        fold(e, &mut |e, parts: Vec<bool>| match (e.kind(), parts.as_slice()) {
+            (ExprKind::Int(v), _) => *v >= 0,
+            (ExprKind::Var(v), _) => self.counting.contains(v),
+            (ExprKind::Binary(Mul, a, b), _) if a == b => true,
+            (ExprKind::Binary(Mul | Add | Min, ..), [a, b]) => *a && *b,
+            (ExprKind::Binary(Max, ..), [a, b]) => *a || *b,
+            (ExprKind::Binary(FloorDiv, _, by), [a, _]) => *a && by.as_int().is_some_and(|k| k > 0),
+            (ExprKind::Binary(FloorMod, _, by), _) => by.as_int().is_some_and(|k| k > 0),
             _ => false,
-        }
+        })
     }
 
     /// An unknown for a value that nothing is known about but its type and sign.
@@ -404,11 +418,21 @@ impl<'w> Builder<'w> {
     }
 
     fn formula(&mut self, scope: &mut Scope, cond: &Expr, holds: bool) -> Formula {
+        self.formula_of(scope, cond, holds, &mut { MAX_FORMULA })
+    }
+
+    /// A formula is a tree: parts of a condition that are shared are written out, as many as are `left`.
+    fn formula_of(&mut self, scope: &mut Scope, cond: &Expr, holds: bool, left: &mut usize) -> Formula {
+        if *left == 0 {
+            return Formula::Unknown;
+        }
+        *left -= 1;
         match cond.kind() {
             ExprKind::Bool(v) => Formula::Known(*v == holds),
-            ExprKind::Unary(UnOp::Not, a) => self.formula(scope, a, !holds),
-            ExprKind::Binary(op @ (BinOp::And | BinOp::Or), a, b) => {
-                let both = vec![self.formula(scope, a, holds), self.formula(scope, b, holds)];
+            ExprKind::Unary(UnOp::Not, a) => self.formula_of(scope, a, !holds, left),
+            ExprKind::Binary(op @ (BinOp::And | BinOp::Or), ..) => {
+                let parts = distinct_operands(*op, cond);
+                let both = parts.iter().map(|p| self.formula_of(scope, p, holds, left)).collect();
                 if (*op == BinOp::And) == holds { Formula::All(both) } else { Formula::Any(both) }
             }
             ExprKind::Binary(op, a, b) if op.is_comparison() && comparable(a) => {

@@ -2,7 +2,7 @@
 //! before its loops. Compilers of kernels keep such loads in the loops where something else is written there.
 
 use lathe_ir::build::load;
-use lathe_ir::visit::{loads_of, map_expr, map_exprs, vars_of, walk};
+use lathe_ir::visit::{Memo, loads_of, map_expr, map_exprs, vars_of, walk};
 use lathe_ir::{Access, BinOp, Binder, BufId, Expr, ExprKind, Scalar, Status, Stmt, StmtKind, VarId};
 use std::collections::HashSet;
 
@@ -64,15 +64,23 @@ fn in_loops(s: &Stmt, inside: bool, out: &mut Vec<Access>) {
 
 /// Loads of an expression that no other value of it leaves out.
 fn sure(e: &Expr, out: &mut Vec<Access>) {
+    sure_in(e, &mut Memo::default(), out);
+}
+
+fn sure_in(e: &Expr, seen: &mut Memo<()>, out: &mut Vec<Access>) {
+    seen.of(e, |seen| sure_of_node(e, seen, out));
+}
+
+fn sure_of_node(e: &Expr, seen: &mut Memo<()>, out: &mut Vec<Access>) {
     match e.kind() {
         ExprKind::Load(a) => {
             if !out.contains(a) {
                 out.push(a.clone());
             }
-            a.indices.iter().for_each(|i| sure(i, out));
+            a.indices.iter().for_each(|i| sure_in(i, seen, out));
         }
-        ExprKind::Select(cond, ..) => sure(cond, out),
-        ExprKind::Binary(BinOp::And | BinOp::Or, first, _) => sure(first, out),
-        _ => e.children().into_iter().for_each(|c| sure(c, out)),
+        ExprKind::Select(cond, ..) => sure_in(cond, seen, out),
+        ExprKind::Binary(BinOp::And | BinOp::Or, first, _) => sure_in(first, seen, out),
+        _ => e.children().into_iter().for_each(|c| sure_in(c, seen, out)),
     }
 }

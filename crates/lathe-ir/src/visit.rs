@@ -1,11 +1,14 @@
 //! Walking and rebuilding: one helper for every kind of traversal, so that passes stay short.
 
+mod memo;
+
 use crate::buffer::{Buffer, Space};
 pub use crate::expr::walk_expr;
 use crate::expr::{Access, Expr, ExprKind, View};
 use crate::ids::{Binder, BufId, VarId};
 use crate::stmt::{AccessMode, BinderRole, Executor, PartMap, Stmt};
-use rustc_hash::FxHashMap;
+pub use memo::{Memo, distinct_operands, fold, operands};
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -86,24 +89,22 @@ pub fn map_expr(e: &Expr, f: &mut impl FnMut(Expr) -> Expr) -> Expr {
     go(e, &mut FxHashMap::default(), f)
 }
 
-/// The nodes of a statement as it is written: shared parts of expressions count each time.
-pub fn written_nodes(s: &Stmt) -> u64 {
-    let (mut n, mut known) = (0u64, FxHashMap::default());
+/// The nodes of a statement: its parts, and the expressions of each, in which what is shared counts once.
+pub fn nodes(s: &Stmt) -> u64 {
+    let mut n = 0u64;
     walk(s, &mut |s, _| {
-        let own = s.exprs().into_iter().map(|e| written(e, &mut known));
-        n = own.fold(n.saturating_add(1), u64::saturating_add);
+        let mut seen = FxHashSet::default();
+        s.exprs().into_iter().for_each(|e| add_nodes(e, &mut seen));
+        n = n.saturating_add(1).saturating_add(seen.len() as u64);
         true
     });
     n
 }
 
-fn written(e: &Expr, known: &mut FxHashMap<usize, u64>) -> u64 {
-    if let Some(n) = known.get(&e.address()) {
-        return *n;
+fn add_nodes(e: &Expr, seen: &mut FxHashSet<Expr>) {
+    if seen.insert(e.clone()) {
+        e.children().into_iter().for_each(|c| add_nodes(c, seen));
     }
-    let n = e.children().into_iter().map(|c| written(c, known)).fold(1, u64::saturating_add);
-    known.insert(e.address(), n);
-    n
 }
 
 /// Variables that occur in an expression.

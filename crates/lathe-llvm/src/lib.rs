@@ -26,7 +26,8 @@ use lathe_diagnostics::Diagnostic;
 use lathe_engine::{
     Capabilities, CheckTable, Code, Engine, Object, Options, accept, check_table, needs, no_form,
 };
-use lathe_ir::{Function, Module, Stage, Stmt, visit};
+use lathe_ir::{Executor, Function, Module, Stage, Stmt, visit};
+use lathe_poly::bounds::constant_trips;
 use machine::Machine;
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
@@ -156,6 +157,23 @@ fn some_free(func: &Function) -> bool {
     any(&func.body, &free, &|s| s.as_loop().is_none())
 }
 
+/// As many statements that unrolled loops write out are in the body of one loop: the dependence analysis of LLVM's
+/// passes over loops compares all of a body with each other.
+const LONG: i64 = 512;
+
+/// Whether unrolled loops write out more than LLVM's passes over loops take in reasonable time.
+fn some_long(func: &Function) -> bool {
+    fn longest(s: &Stmt) -> i64 {
+        let own = i64::from(s.label().is_some());
+        let inside = s.children().map(longest).fold(own, i64::saturating_add);
+        match s.as_loop().filter(|l| l.exec == Executor::Unrolled) {
+            Some(l) => inside.saturating_mul(constant_trips(l).unwrap_or(1).max(1)),
+            None => inside,
+        }
+    }
+    longest(&func.body) > LONG
+}
+
 /// A nest with lanes arrives with its loops, vectors and unrolling decided, so that what is left to do is to keep
 /// values in registers, to share addresses, and to move what does not change out of loops. Other nests, and all of a
 /// tree without a schedule, are nobody's yet: LLVM's own passes over loops, its vectorizers among them, do with them
@@ -163,7 +181,7 @@ fn some_free(func: &Function) -> bool {
 fn passes(opt_level: u8, func: &Function) -> &'static str {
     match opt_level {
         0 => "function(sroa)",
-        1 | 2 if func.stage != Stage::Plain && !some_free(func) => {
+        1 | 2 if func.stage != Stage::Plain && (!some_free(func) || some_long(func)) => {
             "function(sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg,\
              loop-mssa(licm<no-allowspeculation>),gvn,instcombine<no-verify-fixpoint>,\
              loop-mssa(licm),simplifycfg,dse,adce)"

@@ -7,7 +7,7 @@
 use lathe_diagnostics::Places;
 use lathe_ir::build::{divides, load, var};
 use lathe_ir::stmt::{AccessMode, Arg, PartMap};
-use lathe_ir::visit::{loads_of, map_expr, map_stmts, refresh, walk};
+use lathe_ir::visit::{fold, loads_of, map_expr, map_stmts, refresh, walk};
 use lathe_ir::{
     Access, Binder, BufId, Buffer, Expr, ExprKind, Function, Module, Name, ParamKind, Scalar, Stmt, StmtKind,
     Type, VarId, View,
@@ -144,11 +144,12 @@ impl Inliner<'_> {
 
 /// Whether an expression evaluates the parameter that stands for an argument, whatever its conditions are.
 fn always(e: &Expr, formals: &Formals, arg: &Expr) -> bool {
-    match e.kind() {
+    fold(e, &mut |e, parts: Vec<bool>| match e.kind() {
         ExprKind::Var(v) => formals.vars.get(v) == Some(arg),
-        ExprKind::Select(c, ..) => always(c, formals, arg),
-        _ => e.children().into_iter().any(|c| always(c, formals, arg)),
-    }
+        // The condition is.
+        ExprKind::Select(..) => parts.first() == Some(&true),
+        _ => parts.contains(&true),
+    })
 }
 
 /// What the parameters of a called function stand for.

@@ -6,6 +6,7 @@
 
 use crate::form::Linear;
 use crate::ranges::Ranges;
+use lathe_ir::visit::{Memo, distinct_operands};
 use lathe_ir::{BinOp, Expr, ExprKind, Loop, UnOp, VarId, build, visit};
 use std::collections::HashSet;
 
@@ -31,6 +32,15 @@ impl Ranged {
 /// The form of an `index` expression; parts that are not linear become atoms in a normal form, so that
 /// `min(a, b)` and `min(b, a)` are one atom.
 pub fn normal(e: &Expr) -> Linear {
+    normal_in(e, &mut Memo::default())
+}
+
+fn normal_in(e: &Expr, memo: &mut Memo<Linear>) -> Linear {
+    memo.of(e, |memo| normal_node(e, memo))
+}
+
+fn normal_node(e: &Expr, memo: &mut Memo<Linear>) -> Linear {
+    let mut normal = |e: &Expr| normal_in(e, memo);
     match e.kind() {
         ExprKind::Int(v) => Linear::constant(*v),
         ExprKind::Unary(UnOp::Neg, a) => normal(a).scaled(-1).unwrap_or_else(|| Linear::atom(e.clone())),
@@ -50,9 +60,7 @@ pub fn normal(e: &Expr) -> Linear {
             product.unwrap_or_else(|| Linear::atom(build::mul(x.to_expr(), y.to_expr())))
         }
         ExprKind::Binary(op @ (BinOp::Min | BinOp::Max), ..) => {
-            let mut parts = Vec::new();
-            flatten(*op, e, &mut parts);
-            extreme(*op, parts)
+            extreme(*op, distinct_operands(*op, e).iter().map(normal).collect())
         }
         ExprKind::Binary(op @ (BinOp::FloorDiv | BinOp::FloorMod), a, b) => {
             let (x, y) = (normal(a), normal(b));
@@ -65,16 +73,6 @@ pub fn normal(e: &Expr) -> Linear {
             e.as_int().map_or_else(|| Linear::atom(e), Linear::constant)
         }
         _ => Linear::atom(e.clone()),
-    }
-}
-
-fn flatten(op: BinOp, e: &Expr, out: &mut Vec<Linear>) {
-    match e.kind() {
-        ExprKind::Binary(o, a, b) if *o == op => {
-            flatten(op, a, out);
-            flatten(op, b, out);
-        }
-        _ => out.push(normal(e)),
     }
 }
 
@@ -292,19 +290,9 @@ pub fn min_expr(forms: &[Linear]) -> Option<Expr> {
 
 /// The forms that a minimum is taken of; one form stands for itself.
 pub fn mins(l: &Linear) -> Vec<Linear> {
-    fn go(e: &Expr, out: &mut Vec<Linear>) {
-        match e.kind() {
-            ExprKind::Binary(BinOp::Min, a, b) => {
-                go(a, out);
-                go(b, out);
-            }
-            _ => out.push(normal(e)),
-        }
-    }
     for (atom, c) in &l.terms {
         if *c == 1 && matches!(atom.kind(), ExprKind::Binary(BinOp::Min, ..)) {
-            let mut parts = Vec::new();
-            go(atom, &mut parts);
+            let parts: Vec<Linear> = distinct_operands(BinOp::Min, atom).iter().map(normal).collect();
             let rest = l.minus(&normal(atom));
             return parts.iter().filter_map(|p| rest.as_ref()?.plus(p, 1)).collect();
         }

@@ -7,7 +7,9 @@
 
 use crate::interval::Interval;
 use crate::ranges::Ranges;
+use crate::value::Known;
 use lathe_ir::build::{and, boolean, cast, eq, index, int, le, max, min, or, select};
+use lathe_ir::visit::Memo;
 use lathe_ir::{BinOp, Expr, ExprKind, MathFn, Scalar, UnOp, build};
 
 const MAX: i64 = i64::MAX;
@@ -26,30 +28,60 @@ pub fn both(a: Expr, b: Expr) -> Expr {
 /// The condition under which evaluating an expression fails nowhere; `None` where it never does. Loads are taken to be
 /// in order: they have checks of their own.
 pub fn condition(e: &Expr, ranges: &Ranges) -> Option<Expr> {
-    if ranges.fits(e) {
+    asked(e, ranges, &mut Memo::default(), &mut Known::new(true))
+}
+
+/// As [`condition`], without the parts that `memo` has: what they need was asked where this is evaluated only after it.
+fn asked(e: &Expr, ranges: &Ranges, memo: &mut Memo<()>, known: &mut Known) -> Option<Expr> {
+    if memo.is_long() {
+        return plain(e, ranges, &mut Memo::default(), known);
+    }
+    memo.visit();
+    if memo.get(e).is_some() || ranges.fits_in(e, known) {
         return None;
     }
-    let parts = match e.kind() {
-        ExprKind::Select(c, a, b) => {
-            let arm = |holds: bool, e: &Expr| {
-                let mut inner = ranges.clone();
-                if inner.learn(c, holds) { condition(e, &inner) } else { None }
-            };
-            let (x, y) = (arm(true, a), arm(false, b));
-            let arms = (x.is_some() || y.is_some()).then(|| {
-                let always = || boolean(true);
-                select(c.clone(), x.unwrap_or_else(always), y.unwrap_or_else(always))
-            });
-            [condition(c, ranges), arms].into_iter().flatten().collect()
-        }
-        _ => {
-            let mut parts: Vec<Expr> =
-                e.children().into_iter().filter_map(|c| condition(c, ranges)).collect();
-            parts.extend(operation(e, ranges));
-            parts
-        }
+    memo.insert(e, ());
+    let ExprKind::Select(c, a, b) = e.kind() else {
+        let parts = e.children().into_iter().filter_map(|c| asked(c, ranges, memo, known));
+        let mut parts: Vec<Expr> = parts.collect();
+        parts.extend(operation(e, ranges));
+        return parts.into_iter().reduce(both);
     };
-    parts.into_iter().reduce(both)
+    let first = asked(c, ranges, memo, known);
+    let mut arm = |e: &Expr, holds| {
+        let mut inner = ranges.clone();
+        let possible = inner.learn(c, holds);
+        possible.then(|| memo.under(|memo| known.under(|known| asked(e, &inner, memo, known)))).flatten()
+    };
+    let (x, y) = (arm(a, true), arm(b, false));
+    first.into_iter().chain(of_arms(c, x, y)).reduce(both)
+}
+
+/// As [`condition`], where conditions of selects teach nothing: that of a node is the same wherever it stands, and found
+/// once.
+fn plain(e: &Expr, ranges: &Ranges, memo: &mut Memo<Option<Expr>>, known: &mut Known) -> Option<Expr> {
+    memo.of(e, |memo| {
+        if ranges.fits_in(e, known) {
+            return None;
+        }
+        if let ExprKind::Select(c, a, b) = e.kind() {
+            let first = plain(c, ranges, memo, known);
+            let (x, y) = (plain(a, ranges, memo, known), plain(b, ranges, memo, known));
+            return first.into_iter().chain(of_arms(c, x, y)).reduce(both);
+        }
+        let parts = e.children().into_iter().filter_map(|c| plain(c, ranges, memo, known));
+        let mut parts: Vec<Expr> = parts.collect();
+        parts.extend(operation(e, ranges));
+        parts.into_iter().reduce(both)
+    })
+}
+
+/// The condition of a select from those of its arms.
+fn of_arms(c: &Expr, x: Option<Expr>, y: Option<Expr>) -> Option<Expr> {
+    (x.is_some() || y.is_some()).then(|| {
+        let always = || boolean(true);
+        select(c.clone(), x.unwrap_or_else(always), y.unwrap_or_else(always))
+    })
 }
 
 /// Whether the operation of a node may fail, for operands that have values.
@@ -57,26 +89,40 @@ pub fn may_fail(e: &Expr, ranges: &Ranges) -> bool {
     operation(e, ranges).is_some()
 }
 
-/// Gives the operations of an expression that may fail, with what is known where they are.
+/// Gives the operations of an expression that may fail, with what is known where they are; each once in all places
+/// that are evaluated only after it was.
 pub fn failing(e: &Expr, ranges: &mut Ranges, f: &mut dyn FnMut(&Expr, &Ranges)) {
-    if ranges.fits(e) {
+    fail(e, ranges, &mut Memo::default(), &mut Known::new(true), f);
+}
+
+fn fail(
+    e: &Expr,
+    ranges: &mut Ranges,
+    memo: &mut Memo<()>,
+    known: &mut Known,
+    f: &mut dyn FnMut(&Expr, &Ranges),
+) {
+    memo.visit();
+    if memo.get(e).is_some() || ranges.fits_in(e, known) {
         return;
     }
+    memo.insert(e, ());
     if may_fail(e, ranges) {
         f(e, ranges);
     }
-    if let ExprKind::Select(c, a, b) = e.kind() {
-        failing(c, ranges, f);
-        for (arm, holds) in [(a, true), (b, false)] {
-            let mark = ranges.mark();
-            if ranges.learn(c, holds) {
-                failing(arm, ranges, f);
+    match e.kind() {
+        ExprKind::Select(c, a, b) if !memo.is_long() => {
+            fail(c, ranges, memo, known, f);
+            for (arm, holds) in [(a, true), (b, false)] {
+                let mark = ranges.mark();
+                if ranges.learn(c, holds) {
+                    memo.under(|memo| known.under(|known| fail(arm, ranges, memo, known, f)));
+                }
+                ranges.leave(mark);
             }
-            ranges.leave(mark);
         }
-        return;
+        _ => e.children().into_iter().for_each(|c| fail(c, ranges, memo, known, f)),
     }
-    e.children().into_iter().for_each(|c| failing(c, ranges, f));
 }
 
 /// The condition of the operation alone, for operands that have values.
@@ -321,6 +367,29 @@ mod tests {
         let unguarded = select(le(index(9), v(0)), build::add(v(0), index(5)), index(0));
         for x in NUMBERS {
             holds(&unguarded, &HashMap::from([(VarId(0), x), (VarId(1), 0)]));
+        }
+    }
+
+    /// Each link uses the one before twice; a condition per path would never end.
+    #[test]
+    fn chains_have_as_many_conditions_as_links() {
+        let links: [fn(Expr) -> Expr; 4] = [
+            |e| build::add(e.clone(), e),
+            |e| build::mul(build::add(e.clone(), index(1)), e),
+            |e| select(le(index(3), e.clone()), build::add(e.clone(), index(7)), build::sub(e, index(9))),
+            |e| select(le(v(1), index(3)), build::add(e.clone(), index(7)), build::sub(e, v(1))),
+        ];
+        for link in links {
+            let e = (0..60).fold(v(0), |e, _| link(e));
+            assert!(condition(&e, &Ranges::default()).is_some());
+            let mut told = 0;
+            failing(&e, &mut Ranges::default(), &mut |_, _| told += 1);
+            assert!((60..60_000).contains(&told), "{told}");
+            // Short ones are exact.
+            let e = (0..9).fold(v(0), |e, _| link(e));
+            NUMBERS.iter().for_each(|x| {
+                holds(&e, &HashMap::from([(VarId(0), *x), (VarId(1), 2)]));
+            });
         }
     }
 

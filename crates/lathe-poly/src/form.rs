@@ -9,7 +9,11 @@
 
 use lathe_ir::visit;
 use lathe_ir::{BinOp, Expr, ExprKind, Scalar, UnOp, VarId, build};
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::HashSet;
+
+/// Larger sums are visited as graphs.
+const SMALL: usize = 64;
 
 /// What a form is a sum of.
 pub trait Atom: Clone + PartialEq {
@@ -286,11 +290,42 @@ impl Linear {
 
     /// As [`Linear::of`]; every atom is rewritten first.
     pub fn of_with(e: &Expr, atoms: &mut dyn FnMut(&Expr) -> Expr) -> Linear {
-        let mut out = Linear::default();
-        match out.add_expr(e, 1, atoms) {
-            Some(()) => out,
-            None => Linear::atom(e.clone()),
+        let (mut out, mut left) = (Linear::default(), SMALL);
+        let made = out.add_expr(e, 1, atoms, &mut left).map(|()| out);
+        let made = if left == 0 { Linear::of_graph(e, atoms) } else { made };
+        made.unwrap_or_else(|| Linear::atom(e.clone()))
+    }
+
+    /// The form of a sum in which sums are shared: each is visited once, with the sum of its factors.
+    fn of_graph(e: &Expr, atoms: &mut dyn FnMut(&Expr) -> Expr) -> Option<Linear> {
+        fn visit(e: &Expr, seen: &mut FxHashSet<Expr>, sums: &mut Vec<Expr>, leaves: &mut Vec<Expr>) {
+            if !seen.insert(e.clone()) {
+                return;
+            }
+            match summands(e) {
+                Some(parts) => {
+                    parts.into_iter().for_each(|(part, _)| visit(part, seen, sums, leaves));
+                    sums.push(e.clone());
+                }
+                None => leaves.push(e.clone()),
+            }
         }
+        let (mut sums, mut leaves) = (Vec::new(), Vec::new());
+        visit(e, &mut FxHashSet::default(), &mut sums, &mut leaves);
+        let mut factors = FxHashMap::from_iter([(e.clone(), 1)]);
+        // From the whole down: a sum comes after all that it is a part of.
+        for sum in sums.iter().rev() {
+            let factor: i64 = factors[sum];
+            for (part, c) in summands(sum).into_iter().flatten() {
+                let of = factors.entry(part.clone()).or_insert(0);
+                *of = of.checked_add(factor.checked_mul(c)?)?;
+            }
+        }
+        let mut out = Linear::default();
+        for leaf in leaves {
+            out.add_expr(&leaf, factors[&leaf], atoms, &mut { SMALL })?;
+        }
+        Some(out)
     }
 
     /// `a - b` where it is constant.
@@ -328,29 +363,28 @@ impl Linear {
         self.terms.iter().any(|t| !visit::loads_of(&t.0).is_empty())
     }
 
-    fn add_expr(&mut self, e: &Expr, factor: i64, atoms: &mut dyn FnMut(&Expr) -> Expr) -> Option<()> {
-        if !e.ty().is_index() {
-            return self.add_atom(e, factor, atoms);
+    /// Adds a multiple of an expression; `None` where a number does not fit 64 bits, or more nodes are to be visited
+    /// than are `left`.
+    fn add_expr(
+        &mut self,
+        e: &Expr,
+        factor: i64,
+        atoms: &mut dyn FnMut(&Expr) -> Expr,
+        left: &mut usize,
+    ) -> Option<()> {
+        *left = left.saturating_sub(1);
+        if *left == 0 {
+            return None;
         }
-        match e.kind() {
-            ExprKind::Int(v) => {
+        match (summands(e), e.kind()) {
+            (Some(parts), _) => {
+                let mut parts = parts.into_iter();
+                parts.try_for_each(|(part, c)| self.add_expr(part, factor.checked_mul(c)?, atoms, left))
+            }
+            (None, ExprKind::Int(v)) if e.ty().is_index() => {
                 self.constant = self.constant.checked_add(v.checked_mul(factor)?)?;
                 Some(())
             }
-            ExprKind::Unary(UnOp::Neg, a) => self.add_expr(a, factor.checked_neg()?, atoms),
-            ExprKind::Binary(BinOp::Add, a, b) => {
-                self.add_expr(a, factor, atoms)?;
-                self.add_expr(b, factor, atoms)
-            }
-            ExprKind::Binary(BinOp::Sub, a, b) => {
-                self.add_expr(a, factor, atoms)?;
-                self.add_expr(b, factor.checked_neg()?, atoms)
-            }
-            ExprKind::Binary(BinOp::Mul, a, b) => match (a.as_int(), b.as_int()) {
-                (_, Some(c)) => self.add_expr(a, factor.checked_mul(c)?, atoms),
-                (Some(c), _) => self.add_expr(b, factor.checked_mul(c)?, atoms),
-                _ => self.add_atom(e, factor, atoms),
-            },
             _ => self.add_atom(e, factor, atoms),
         }
     }
@@ -358,18 +392,32 @@ impl Linear {
     fn add_atom(&mut self, e: &Expr, factor: i64, atoms: &mut dyn FnMut(&Expr) -> Expr) -> Option<()> {
         let atom = atoms(e);
         // A rewritten atom may have become linear itself.
-        let again = atom.ty().is_index()
-            && match atom.kind() {
-                ExprKind::Int(_) | ExprKind::Unary(UnOp::Neg, _) => true,
-                ExprKind::Binary(BinOp::Add | BinOp::Sub, ..) => true,
-                ExprKind::Binary(BinOp::Mul, a, b) => a.as_int().is_some() || b.as_int().is_some(),
-                _ => false,
-            };
-        if again {
-            return self.add_expr(&atom, factor, &mut |a| a.clone());
+        let again = atom.ty().is_index() && (atom.as_int().is_some() || summands(&atom).is_some());
+        if !again {
+            return self.add_term(atom, factor);
         }
-        self.add_term(atom, factor)
+        *self = self.plus(&Linear::of(&atom), factor)?;
+        Some(())
     }
+}
+
+/// What an `index` expression is a sum of, with the factor of each; `None` if it is none.
+fn summands(e: &Expr) -> Option<impl IntoIterator<Item = (&Expr, i64)>> {
+    if !e.ty().is_index() {
+        return None;
+    }
+    let (first, second) = match e.kind() {
+        ExprKind::Unary(UnOp::Neg, a) => ((a, -1), None),
+        ExprKind::Binary(BinOp::Add, a, b) => ((a, 1), Some((b, 1))),
+        ExprKind::Binary(BinOp::Sub, a, b) => ((a, 1), Some((b, -1))),
+        ExprKind::Binary(BinOp::Mul, a, b) => match (a.as_int(), b.as_int()) {
+            (_, Some(c)) => ((a, c), None),
+            (Some(c), _) => ((b, c), None),
+            _ => return None,
+        },
+        _ => return None,
+    };
+    Some([Some(first), second].into_iter().flatten())
 }
 
 /// The greatest common divisor of two magnitudes; that of 0 and `a` is `a`.

@@ -1,6 +1,7 @@
 //! Products of variables, as atoms of linear forms in one spelling: `i * (n * m)` and `m * i * n` are one atom.
 
 use crate::form::Linear;
+use lathe_ir::visit::{Memo, operands};
 use lathe_ir::{BinOp, Expr, ExprKind, UnOp, build};
 
 /// Sums that would get more terms stay products.
@@ -10,23 +11,28 @@ const MAX_FACTORS: usize = 32;
 
 /// The form of an `index` expression with products of sums multiplied out.
 pub(crate) fn expand(e: &Expr) -> Linear {
-    let form = match e.kind() {
-        ExprKind::Unary(UnOp::Neg, a) => expand(a).scaled(-1),
-        ExprKind::Binary(op, a, b)
-            if e.ty().is_index() && matches!(op, BinOp::Add | BinOp::Sub | BinOp::Mul) =>
-        {
-            // What is shared is looked at once.
-            let x = expand(a);
-            let y = if a.address() == b.address() { x.clone() } else { expand(b) };
-            match op {
-                BinOp::Add => x.plus(&y, 1),
-                BinOp::Sub => x.minus(&y),
-                _ => multiply(&x, &y),
+    expand_in(e, &mut Memo::default())
+}
+
+/// As [`expand`], with what was expanded before.
+pub(crate) fn expand_in(e: &Expr, memo: &mut Memo<Linear>) -> Linear {
+    memo.of(e, |memo| {
+        let form = match e.kind() {
+            ExprKind::Unary(UnOp::Neg, a) => expand_in(a, memo).scaled(-1),
+            ExprKind::Binary(op, a, b)
+                if e.ty().is_index() && matches!(op, BinOp::Add | BinOp::Sub | BinOp::Mul) =>
+            {
+                let (x, y) = (expand_in(a, memo), expand_in(b, memo));
+                match op {
+                    BinOp::Add => x.plus(&y, 1),
+                    BinOp::Sub => x.minus(&y),
+                    _ => multiply(&x, &y),
+                }
             }
-        }
-        _ => Some(Linear::of(e)),
-    };
-    form.unwrap_or_else(|| Linear::atom(e.clone()))
+            _ => Some(Linear::of(e)),
+        };
+        form.unwrap_or_else(|| Linear::atom(e.clone()))
+    })
 }
 
 /// The product of two forms; `None` where it has too many terms or factors, or a number does not fit 64 bits.
@@ -46,25 +52,19 @@ pub(crate) fn multiply(a: &Linear, b: &Linear) -> Option<Linear> {
 
 /// The factors of a product that is an atom. One with too many is a factor by itself.
 pub(crate) fn factors(e: &Expr) -> Vec<Expr> {
-    let mut out = Vec::new();
-    if collect(e, &mut out) { out } else { vec![e.clone()] }
+    of_product(e).unwrap_or_else(|| vec![e.clone()])
 }
 
-/// Whether there is room for all factors.
-fn collect(e: &Expr, out: &mut Vec<Expr>) -> bool {
-    match e.kind() {
-        ExprKind::Binary(BinOp::Mul, a, b) if e.ty().is_index() => collect(a, out) && collect(b, out),
-        _ => {
-            out.push(e.clone());
-            out.len() <= MAX_FACTORS
-        }
-    }
+/// As many factors as there is room for.
+fn of_product(e: &Expr) -> Option<Vec<Expr>> {
+    if e.ty().is_index() { operands(BinOp::Mul, e, MAX_FACTORS) } else { Some(vec![e.clone()]) }
 }
 
 /// The product of two atoms, in the one spelling; `None` where it has too many factors.
 fn product(a: &Expr, b: &Expr) -> Option<Expr> {
-    let mut all = Vec::new();
-    (collect(a, &mut all) && collect(b, &mut all)).then(|| of(all))
+    let mut all = of_product(a)?;
+    all.extend(of_product(b)?);
+    (all.len() <= MAX_FACTORS).then(|| of(all))
 }
 
 /// The product of factors, in the one spelling.

@@ -7,7 +7,8 @@
 use crate::form::Linear;
 use crate::products;
 use crate::ranges::Ranges;
-use lathe_ir::{BinOp, Expr, ExprKind, build, visit};
+use lathe_ir::{BinOp, Expr, ExprKind, VarId, build, visit};
+use rustc_hash::FxHashMap;
 
 /// How much one question may cost: replacements along all branches of the proof.
 const BUDGET: u32 = 96;
@@ -40,22 +41,34 @@ impl Ranges {
 
     /// Whether `c` (positive) is known to divide an expression.
     pub fn divides(&self, c: i64, e: &Expr) -> bool {
-        let multiple = |e: &Expr| match e.kind() {
-            ExprKind::Binary(BinOp::Mul, a, b) => self.divides_atom(c, a) || self.divides_atom(c, b),
-            _ => self.divides_atom(c, e),
-        };
+        self.divides_in(c, e, &mut FxHashMap::default())
+    }
+
+    /// `known` says it of values that variables stand for: of each it is found out once.
+    fn divides_in(&self, c: i64, e: &Expr, known: &mut FxHashMap<VarId, bool>) -> bool {
         let f = Linear::of(e);
+        let mut multiple = |e: &Expr| match e.kind() {
+            ExprKind::Binary(BinOp::Mul, a, b) => {
+                self.divides_atom(c, a, known) || self.divides_atom(c, b, known)
+            }
+            _ => self.divides_atom(c, e, known),
+        };
         f.constant % c == 0 && f.terms.iter().all(|(a, k)| k % c == 0 || multiple(a))
     }
 
-    fn divides_atom(&self, c: i64, e: &Expr) -> bool {
+    fn divides_atom(&self, c: i64, e: &Expr, known: &mut FxHashMap<VarId, bool>) -> bool {
         if self.multiples.iter().any(|(of, d)| d % c == 0 && of == e) {
             return true;
         }
-        match e.as_var().and_then(|v| self.bound(v)) {
-            Some(b) if b.value => b.lo.as_ref().is_some_and(|value| self.divides(c, value)),
-            _ => e.as_int().is_some_and(|v| v % c == 0),
+        let Some(b) = e.as_var().and_then(|v| self.bound(v)).filter(|b| b.value) else {
+            return e.as_int().is_some_and(|v| v % c == 0);
+        };
+        if let Some(known) = known.get(&b.id) {
+            return *known;
         }
+        let yes = b.lo.as_ref().is_some_and(|value| self.divides_in(c, value, known));
+        known.insert(b.id, yes);
+        yes
     }
 
     /// Proves `form ≥ 0`.

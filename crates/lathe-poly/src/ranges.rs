@@ -10,11 +10,16 @@ use crate::interval::{FAR, Interval};
 use crate::products;
 use lathe_abi::MAX_EXTENT;
 use lathe_ir::stmt::{Enters, Establishes};
+use lathe_ir::visit::{Memo, distinct_operands};
 use lathe_ir::{BinOp, BufId, Buffer, Expr, ExprKind, Function, Mode, Stmt, UnOp, VarId, build, visit};
 use std::collections::HashMap;
 
 /// Cases within each other of which something is learned.
 const MAX_CASES: usize = 10;
+/// What one condition may cost: steps for its parts, in each of its cases, and for what follows from each.
+const MAX_STEPS: usize = 1 << 11;
+/// Nodes of what something is learned about that a step looks at.
+const STEP: usize = 32;
 
 /// A variable in scope.
 #[derive(Clone, Debug)]
@@ -52,6 +57,10 @@ pub struct Ranges {
     following: bool,
     /// In how many cases of each other it is that something is learned.
     cases: usize,
+    /// How much more is learned from the condition at hand.
+    steps: usize,
+    /// A condition is being learned: selects in what it compares teach nothing meanwhile.
+    pub(crate) learning: bool,
     /// The same as `known` for loads that may change: only in the statement at that depth.
     fresh: Vec<(usize, Expr, Interval)>,
     nesting: usize,
@@ -257,6 +266,7 @@ impl Ranges {
             return;
         }
         if let Some(below) = Linear::constant(MAX_EXTENT).minus(&form) {
+            self.steps = MAX_STEPS;
             self.at_least_zero(&below, false);
         }
     }
@@ -281,7 +291,13 @@ impl Ranges {
             ExprKind::Int(_) | ExprKind::Var(_) => true,
             _ => {
                 let fixed = |b: Option<BufId>| b.is_some_and(|b| self.steady.contains(&b));
-                visit::loads_of(e).iter().all(|a| fixed(a.view.buffer()))
+                let mut steady = true;
+                visit::walk_expr(e, &mut |x| {
+                    if let ExprKind::Load(a) = x.kind() {
+                        steady = steady && fixed(a.view.buffer());
+                    }
+                });
+                steady
             }
         }
     }
@@ -327,10 +343,20 @@ impl Ranges {
 
     /// Whether a condition is known to hold.
     fn holds(&self, cond: &Expr) -> bool {
+        self.holds_in(cond, &mut Memo::default())
+    }
+
+    fn holds_in(&self, cond: &Expr, memo: &mut Memo<bool>) -> bool {
+        memo.of(cond, |memo| self.holds_node(cond, memo))
+    }
+
+    fn holds_node(&self, cond: &Expr, memo: &mut Memo<bool>) -> bool {
         match cond.kind() {
             ExprKind::Bool(v) => *v,
-            ExprKind::Binary(BinOp::And, a, b) => self.holds(a) && self.holds(b),
-            ExprKind::Select(c, a, b) if b.as_bool() == Some(false) => self.holds(c) && self.holds(a),
+            ExprKind::Binary(BinOp::And, a, b) => self.holds_in(a, memo) && self.holds_in(b, memo),
+            ExprKind::Select(c, a, b) if b.as_bool() == Some(false) => {
+                self.holds_in(c, memo) && self.holds_in(a, memo)
+            }
             ExprKind::Binary(op, a, b) if a.ty().is_index() => match op {
                 BinOp::Le => self.le(a, b),
                 BinOp::Lt => self.lt(a, b),
@@ -344,13 +370,36 @@ impl Ranges {
     }
 
     fn learn_at(&mut self, cond: &Expr, holds: bool, near: bool) -> bool {
+        self.steps = MAX_STEPS;
+        let around = std::mem::replace(&mut self.learning, true);
+        let possible = self.learn_part(cond, holds, near);
+        self.learning = around;
+        possible
+    }
+
+    /// Takes the steps for learning about an expression; false if there are none left: what could be learned still is
+    /// left out.
+    fn step(&mut self, about: &Expr) -> bool {
+        let left = self.steps > 0;
+        let mut nodes = 0;
+        visit::walk_expr(about, &mut |_| nodes += 1);
+        self.steps = self.steps.saturating_sub(1 + nodes / STEP);
+        left
+    }
+
+    fn learn_part(&mut self, cond: &Expr, holds: bool, near: bool) -> bool {
         use BinOp::{And, Eq, Ge, Gt, Le, Lt, Ne, Or};
+        let compares = matches!(cond.kind(), ExprKind::Binary(_, a, _) if a.ty().is_int());
+        if self.steps == 0 || compares && !self.step(cond) {
+            return true;
+        }
+        self.steps = self.steps.saturating_sub(1);
         match cond.kind() {
             ExprKind::Bool(v) => *v == holds,
-            ExprKind::Unary(UnOp::Not, a) => self.learn_at(a, !holds, near),
+            ExprKind::Unary(UnOp::Not, a) => self.learn_part(a, !holds, near),
             ExprKind::Binary(op @ (And | Or), a, b) if a.ty().is_bool() => {
                 if (*op == And) == holds {
-                    self.learn_at(a, holds, near) && self.learn_at(b, holds, near)
+                    distinct_operands(*op, cond).iter().all(|part| self.learn_part(part, holds, near))
                 } else {
                     self.learn_either(&[(a, holds)], &[(b, holds)], near)
                 }
@@ -362,10 +411,10 @@ impl Ranges {
                 // An arm that cannot be says which one is taken, however deep conditions are nested in each other.
                 match (a.as_bool(), b.as_bool()) {
                     (_, Some(v)) if v != holds => {
-                        self.learn_at(c, true, near) && self.learn_at(a, holds, near)
+                        self.learn_part(c, true, near) && self.learn_part(a, holds, near)
                     }
                     (Some(v), _) if v != holds => {
-                        self.learn_at(c, false, near) && self.learn_at(b, holds, near)
+                        self.learn_part(c, false, near) && self.learn_part(b, holds, near)
                     }
                     _ => self.learn_either(&[(c, true), (a, holds)], &[(c, false), (b, holds)], near),
                 }
@@ -497,7 +546,7 @@ impl Ranges {
     fn learn_cases(&mut self, one: &[(&Expr, bool)], two: &[(&Expr, bool)], near: bool) -> bool {
         let before = self.mark();
         let mut changes = |all: &[(&Expr, bool)]| {
-            let possible = all.iter().all(|(c, holds)| self.learn_at(c, *holds, near));
+            let possible = all.iter().all(|(c, holds)| self.learn_part(c, *holds, near));
             let told: Vec<(Expr, Interval)> = self.undo[before.undo..]
                 .iter()
                 .filter_map(|(e, _)| Some((e.clone(), *self.known.get(e)?)))
@@ -508,8 +557,8 @@ impl Ranges {
         };
         match (changes(one), changes(two)) {
             (None, None) => false,
-            (Some(_), None) => one.iter().all(|(c, holds)| self.learn_at(c, *holds, near)),
-            (None, Some(_)) => two.iter().all(|(c, holds)| self.learn_at(c, *holds, near)),
+            (Some(_), None) => one.iter().all(|(c, holds)| self.learn_part(c, *holds, near)),
+            (None, Some(_)) => two.iter().all(|(c, holds)| self.learn_part(c, *holds, near)),
             (Some(x), Some(y)) => {
                 for (e, range) in x {
                     if let Some(other) = y.iter().rev().find(|o| o.0 == e) {
@@ -557,6 +606,9 @@ impl Ranges {
 
     /// Narrows where an atom lies; false if nothing is left.
     fn refine(&mut self, atom: &Expr, to: Interval, near: bool) -> bool {
+        if !self.step(atom) {
+            return true;
+        }
         let now = self.range(atom);
         let Some(new) = now.meet(to) else { return false };
         // A product is not known to fit before somebody says so.

@@ -5,8 +5,8 @@ use crate::form::Linear;
 use crate::interval::Interval;
 use crate::products;
 use crate::ranges::Ranges;
+use lathe_ir::visit::Memo;
 use lathe_ir::{BinOp, Expr, ExprKind, MathFn, Scalar, UnOp};
-use std::collections::HashMap;
 
 /// What is known of the evaluation of an expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,21 +17,37 @@ pub struct Value {
     pub fits: bool,
 }
 
-/// Shared parts are looked up from so many nodes on.
-const SMALL: usize = 48;
+/// As many selects teach their arms something: these are looked at again, and so are selects in them.
+const MAX_ARMS: usize = 32;
 
-/// Values by node, once an expression is large.
-struct Memo {
+/// What was found out about the nodes of an expression, for questions under one set of ranges.
+pub(crate) struct Known {
     /// Whether it is asked if operations fit. Ranges do not depend on it, and the prover, which `fits` may ask, asks
     /// for ranges only.
     fits: bool,
-    visits: usize,
-    done: HashMap<usize, Value>,
+    /// How many more arms are looked at with their condition.
+    arms: usize,
+    done: Memo<Value>,
+    forms: Memo<Linear>,
 }
 
-impl Memo {
-    fn new(fits: bool) -> Memo {
-        Memo { fits, visits: 0, done: HashMap::new() }
+impl Known {
+    pub fn new(fits: bool) -> Known {
+        Known { fits, arms: MAX_ARMS, done: Memo::default(), forms: Memo::default() }
+    }
+
+    /// For other ranges, with so many arms.
+    fn with_arms(&self, arms: usize) -> Known {
+        Known { arms, ..Known::new(self.fits) }
+    }
+
+    /// For what stands under a further condition, which `visit` gets. What is looked at in
+    /// all is counted together.
+    pub fn under<R>(&mut self, visit: impl FnOnce(&mut Known) -> R) -> R {
+        let mut inner = self.with_arms(self.arms.saturating_sub(1));
+        let out = visit(&mut inner);
+        self.arms = inner.arms;
+        out
     }
 }
 
@@ -45,7 +61,11 @@ impl Ranges {
     pub fn range(&self, e: &Expr) -> Interval {
         match e.kind() {
             ExprKind::Int(_) | ExprKind::Var(_) => self.leaf(e),
-            _ => self.value_in(e, &mut Memo::new(false)).range,
+            _ => {
+                let known = Known::new(false);
+                let arms = if self.learning { 0 } else { known.arms };
+                self.value_in(e, &mut Known { arms, ..known }).range
+            }
         }
     }
 
@@ -55,9 +75,14 @@ impl Ranges {
         matches!(e.kind(), ExprKind::Int(_) | ExprKind::Var(_)) || self.value(e).fits
     }
 
+    /// As [`Ranges::fits`], with what earlier questions found out.
+    pub(crate) fn fits_in(&self, e: &Expr, known: &mut Known) -> bool {
+        self.value_in(e, known).fits
+    }
+
     /// What is known of the evaluation of an expression.
     pub fn value(&self, e: &Expr) -> Value {
-        self.value_in(e, &mut Memo::new(true))
+        self.value_in(e, &mut Known::new(true))
     }
 
     /// Where a sum lies.
@@ -96,24 +121,22 @@ impl Ranges {
         self.known(e).and_then(|k| k.meet(range)).unwrap_or(range)
     }
 
-    fn value_in(&self, e: &Expr, memo: &mut Memo) -> Value {
+    fn value_in(&self, e: &Expr, memo: &mut Known) -> Value {
         if let ExprKind::Int(_) | ExprKind::Var(_) | ExprKind::Float(_) | ExprKind::Bool(_) = e.kind() {
             return Value { range: self.leaf(e), fits: true };
         }
-        memo.visits += 1;
-        if memo.visits > SMALL
-            && let Some(done) = memo.done.get(&e.address())
-        {
+        memo.done.visit();
+        if let Some(done) = memo.done.get(e) {
             return *done;
         }
         let out = self.node(e, memo);
-        if memo.visits > SMALL {
-            memo.done.insert(e.address(), out);
+        if memo.done.is_large() {
+            memo.done.insert(e, out);
         }
         out
     }
 
-    fn node(&self, e: &Expr, memo: &mut Memo) -> Value {
+    fn node(&self, e: &Expr, memo: &mut Known) -> Value {
         let ty = scalar(e);
         let own = |fits, range| Value { range: self.narrowed(e, range), fits };
         match e.kind() {
@@ -139,10 +162,11 @@ impl Ranges {
             }
             ExprKind::Select(c, x, y) => {
                 let c_value = self.value_in(c, memo);
-                let (mut a, mut b) = (self.value_in(x, memo), self.value_in(y, memo));
-                if !(a.fits && b.fits) {
-                    (a, b) = (self.value_under(c, true, x, memo), self.value_under(c, false, y, memo));
-                }
+                let (a, b) = if memo.arms == 0 {
+                    (self.value_in(x, memo), self.value_in(y, memo))
+                } else {
+                    self.arms(c, x, y, memo)
+                };
                 own(c_value.fits && a.fits && b.fits, a.range.join(b.range))
             }
             ExprKind::Cast(x) => {
@@ -180,7 +204,7 @@ impl Ranges {
 
     /// The result of an operation of an integer type that would be `made` without bounds: `index` arithmetic either
     /// fits or fails, other types wrap.
-    fn result(&self, e: &Expr, fits: bool, made: Option<Interval>, memo: &Memo) -> Value {
+    fn result(&self, e: &Expr, fits: bool, made: Option<Interval>, memo: &mut Known) -> Value {
         let all = Interval::of_type(scalar(e));
         if !e.ty().is_index() {
             let range = made.filter(|m| all.contains(*m)).unwrap_or(all);
@@ -194,18 +218,18 @@ impl Ranges {
         // What is known of a product is known of what it is in truth.
         let mut truth = self.narrowed(e, made);
         if !all.contains(truth) {
-            truth = self.product(e).and_then(|p| p.meet(truth)).unwrap_or(truth);
+            truth = self.product(e, memo).and_then(|p| p.meet(truth)).unwrap_or(truth);
         }
-        let inside = all.contains(truth) || memo.fits && fits && self.stays(e);
+        let inside = all.contains(truth) || memo.fits && fits && self.stays(e, memo);
         Value { range: truth.meet(all).unwrap_or(all), fits: fits && inside }
     }
 
     /// Where a product lies, from what is known of the products that it is a sum of.
-    fn product(&self, e: &Expr) -> Option<Interval> {
+    fn product(&self, e: &Expr, memo: &mut Known) -> Option<Interval> {
         if !matches!(e.kind(), ExprKind::Binary(BinOp::Mul, ..)) {
             return None;
         }
-        let form = products::expand(e);
+        let form = products::expand_in(e, &mut memo.forms);
         form.terms.iter().try_fold(Interval::point(form.constant), |sum, (atom, k)| {
             let range = if atom.as_var().is_some() { self.leaf(atom) } else { self.known(atom)? };
             Some(sum.plus(range.times(Interval::point(*k))))
@@ -213,7 +237,7 @@ impl Ranges {
     }
 
     /// Whether a sum or product of parts that fit is within 64 bits as a whole.
-    fn stays(&self, e: &Expr) -> bool {
+    fn stays(&self, e: &Expr, memo: &mut Known) -> bool {
         let sum = matches!(
             e.kind(),
             ExprKind::Binary(BinOp::Add | BinOp::Sub | BinOp::Mul, ..) | ExprKind::Unary(UnOp::Neg, _)
@@ -221,7 +245,7 @@ impl Ranges {
         if !sum {
             return false;
         }
-        let form = products::expand(e);
+        let form = products::expand_in(e, &mut memo.forms);
         if form == Linear::atom(e.clone()) {
             return false;
         }
@@ -230,11 +254,21 @@ impl Ranges {
         below.is_some_and(|f| self.nonneg(&f)) && above.is_some_and(|f| self.nonneg(&f))
     }
 
+    /// Both arms of a `select`: what its condition says is used where it is needed.
+    fn arms(&self, c: &Expr, x: &Expr, y: &Expr, memo: &mut Known) -> (Value, Value) {
+        let mut plain = memo.with_arms(0);
+        let (a, b) = (self.value_in(x, &mut plain), self.value_in(y, &mut plain));
+        if a.fits && b.fits {
+            return (a, b);
+        }
+        (self.value_under(c, true, x, memo), self.value_under(c, false, y, memo))
+    }
+
     /// An arm of a `select`.
-    fn value_under(&self, cond: &Expr, holds: bool, e: &Expr, memo: &Memo) -> Value {
+    fn value_under(&self, cond: &Expr, holds: bool, e: &Expr, memo: &mut Known) -> Value {
         let mut inner = self.clone();
         if inner.learn(cond, holds) {
-            inner.value_in(e, &mut Memo::new(memo.fits))
+            memo.under(|memo| inner.value_in(e, memo))
         } else {
             // It is never evaluated.
             Value { range: Interval::point(0), fits: true }

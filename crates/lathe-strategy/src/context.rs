@@ -16,7 +16,7 @@ pub struct Context<'a> {
 pub const STEPS: u64 = 100_000;
 
 /// A step costs what the tree is large: so many nodes of trees may be looked at for each node of the first one.
-pub(crate) const WORK: u64 = 2_000;
+pub(crate) const WORK: u64 = 400;
 
 /// What smaller trees are taken for.
 pub(crate) const LEAST: u64 = 1_000;

@@ -6,7 +6,7 @@
 //! its arithmetic proved or checked ([`lathe_analysis::prove_accesses`]); this looks at what a step adds.
 
 use lathe_ir::build::{lt, sub};
-use lathe_ir::visit::Path;
+use lathe_ir::visit::{Memo, Path};
 use lathe_ir::{Executor, Expr, ExprKind, Stmt};
 use lathe_poly::{Interval, Linear, Ranges, fits};
 use std::collections::HashSet;
@@ -42,30 +42,38 @@ pub fn added_overflow(old: &Stmt, new: &Stmt, ranges: &Ranges) -> Option<Overflo
 type Shape = Vec<(i64, u64)>;
 
 fn shape(e: &Expr, ranges: &Ranges) -> Shape {
+    shape_in(e, ranges, &mut Memo::default())
+}
+
+fn shape_in(e: &Expr, ranges: &Ranges, memo: &mut Memo<Shape>) -> Shape {
+    memo.of(e, |memo| shape_of_node(e, ranges, memo))
+}
+
+fn shape_of_node(e: &Expr, ranges: &Ranges, memo: &mut Memo<Shape>) -> Shape {
     let form = Linear::of(e);
     let large = form.terms.iter().filter(|t| !SMALL.contains(ranges.range(&t.0)));
-    let mut out: Shape = large.map(|(atom, k)| (*k, atom_shape(atom, ranges))).collect();
+    let mut out: Shape = large.map(|(atom, k)| (*k, atom_shape(atom, ranges, memo))).collect();
     if !SMALL.contains(Interval::point(form.constant)) {
         out.push((form.constant, 0));
     }
     if let ExprKind::Binary(op, _, by) = e.kind()
         && op.is_division()
     {
-        out.push((0, divisor_shape(by, ranges)));
+        out.push((0, divisor_shape(by, ranges, memo)));
     }
     out.sort_unstable();
     out
 }
 
 /// Never that of an atom: a division is one by something other than before where the large parts of its divisor differ.
-fn divisor_shape(by: &Expr, ranges: &Ranges) -> u64 {
+fn divisor_shape(by: &Expr, ranges: &Ranges, memo: &mut Memo<Shape>) -> u64 {
     use std::hash::{DefaultHasher, Hash, Hasher};
     let mut hasher = DefaultHasher::new();
-    ("divisor", shape(by, ranges)).hash(&mut hasher);
+    ("divisor", shape_in(by, ranges, memo)).hash(&mut hasher);
     hasher.finish()
 }
 
-fn atom_shape(e: &Expr, ranges: &Ranges) -> u64 {
+fn atom_shape(e: &Expr, ranges: &Ranges, memo: &mut Memo<Shape>) -> u64 {
     use std::hash::{DefaultHasher, Hash, Hasher};
     let mut hasher = DefaultHasher::new();
     std::mem::discriminant(e.kind()).hash(&mut hasher);
@@ -77,7 +85,7 @@ fn atom_shape(e: &Expr, ranges: &Ranges) -> u64 {
             if let ExprKind::Binary(op, ..) = e.kind() {
                 op.hash(&mut hasher);
             }
-            e.children().into_iter().for_each(|c| shape(c, ranges).hash(&mut hasher));
+            e.children().into_iter().for_each(|c| shape_in(c, ranges, memo).hash(&mut hasher));
         }
     }
     hasher.finish()

@@ -141,7 +141,7 @@ impl Tree for Subject {
     }
 
     fn size(&self) -> u64 {
-        visit::written_nodes(&self.func.body)
+        visit::nodes(&self.func.body)
     }
 
     fn owes(&self) -> Vec<Obligation> {

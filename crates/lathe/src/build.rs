@@ -6,7 +6,9 @@ use crate::dispatch::{Condition, Sizes};
 use crate::parallel::each;
 use crate::schedule::Schedule;
 use lathe_diagnostics::{Diagnostic, Places};
+use lathe_ir::stmt::Effects;
 use lathe_ir::text::{Ids, print_function_with, print_module};
+use lathe_ir::visit::walk;
 use lathe_ir::{Function, Module, StmtKind};
 use lathe_measure::store::hash_of;
 use lathe_runtime::{ArgView, Array, Engine, General, Kernel, Object, Options, Pool};
@@ -113,8 +115,23 @@ pub fn compile_tree(schedule: &Schedule, func: &Function, build: &Build) -> Resu
     if build.engine != Engine::INTERPRETER {
         schedule.proved()?;
     }
-    let build = Build { races: schedule.may_race(), ..build.clone() };
+    let build = Build { races: schedule.may_race() || orders(&schedule.module, func), ..build.clone() };
     with_cache(&schedule.module, func, &build, true)
+}
+
+/// Whether barriers or tokens order what a tree does, or that of a function that it may call: which accesses they keep
+/// apart is seen when it runs.
+fn orders(module: &Module, func: &Function) -> bool {
+    let mut found = false;
+    for f in module.functions.values().chain([func]) {
+        walk(&f.body, &mut |s, _| {
+            // A call may do anything; what is called is looked at itself.
+            let own = s.own_effects();
+            found |= own.contains(Effects::SYNCHRONIZES) && !own.contains(Effects::IO);
+            !found
+        });
+    }
+    found
 }
 
 /// A failed check with the place of its statement.

@@ -17,6 +17,8 @@ use std::fmt::Write as _;
 /// Operations that one schedule may take. isl counts what it allocates, and steps of its linear programs, which take the
 /// longer the more parts there are of dependences, so that these are limited, too.
 const BUDGET: u64 = 1_500_000;
+/// Constraints of one domain, or of one dependence: what isl does before it begins to search takes no budget.
+const MAX_CONSTRAINTS: usize = 96;
 const MAX_PARTS: usize = 250;
 /// Larger factors make no loops that anybody wants.
 const MAX_FACTOR: i32 = 4;
@@ -59,6 +61,10 @@ pub(super) fn schedule(
         map(&|_| true),
         map(&|d| d.flow || d.licensed),
     ];
+    let parts = units.iter().map(|u| &u.domain).chain(dependences.iter().flat_map(|d| &d.when));
+    if parts.map(Vec::len).max().is_some_and(|n| n > MAX_CONSTRAINTS) {
+        return Err("its subscripts and bounds are too long".to_string());
+    }
     let iterators: Vec<Vec<VarId>> = units.iter().map(|u| u.iters.iter().map(|b| b.id).collect()).collect();
     let key = format!("{fuse:?} {iterators:?} {:?} {:?} {}", names.outer, names.sizes, texts.join("\n"));
     let known = RECENT.with_borrow(|all| all.iter().find(|r| r.0 == key).map(|r| r.1.clone()));

@@ -23,32 +23,46 @@ impl Prover {
     /// Divisions of the types that wrap are asked about where an `index` is computed from them, which may disappear;
     /// elsewhere they are evaluated as they are written, and fail there.
     pub(super) fn arithmetic(&mut self, e: &Expr, under: &Expr, out: &mut Vec<Needed>) {
-        self.arithmetic_of(e, e.ty().is_index(), under, out);
+        self.arithmetic_of(e, e.ty().is_index(), under, &mut visit::Memo::default(), out);
     }
 
-    fn arithmetic_of(&mut self, e: &Expr, index: bool, under: &Expr, out: &mut Vec<Needed>) {
-        if self.ranges.fits(e) {
+    /// `asked` has the nodes that were looked at where this is evaluated only after them, and whether an `index` was
+    /// computed from them.
+    fn arithmetic_of(
+        &mut self,
+        e: &Expr,
+        index: bool,
+        under: &Expr,
+        asked: &mut visit::Memo<bool>,
+        out: &mut Vec<Needed>,
+    ) {
+        let index = index || e.ty().is_index();
+        asked.visit();
+        if asked.get(e).is_some_and(|of_index| *of_index || !index) || self.ranges.fits(e) {
             return;
         }
-        let index = index || e.ty().is_index();
-        if index && fits::may_fail(e, &self.ranges) {
+        asked.insert(e, index);
+        // Of an expression with many conditions, what it needs is found as a whole.
+        let whole = asked.is_long() && matches!(e.kind(), ExprKind::Select(..));
+        if index && (whole || fits::may_fail(e, &self.ranges)) {
             let needed = Needed::fit(under, e, &self.expr_text(e));
             return self.need(needed, out);
         }
         match e.kind() {
             ExprKind::Select(c, a, b) => {
-                self.arithmetic_of(c, index, under, out);
+                self.arithmetic_of(c, index, under, asked, out);
                 for (arm, holds) in [(a, true), (b, false)] {
                     let mark = self.ranges.mark();
                     if self.ranges.learn(c, holds) {
-                        self.arithmetic_of(arm, index, &self.under(under, c, holds), out);
+                        let under = self.under(under, c, holds);
+                        asked.under(|asked| self.arithmetic_of(arm, index, &under, asked, out));
                     }
                     self.ranges.leave(mark);
                 }
             }
             // Subscripts were looked at with the accesses.
             ExprKind::Load(_) | ExprKind::Address(_) => {}
-            _ => e.children().into_iter().for_each(|c| self.arithmetic_of(c, index, under, out)),
+            _ => e.children().into_iter().for_each(|c| self.arithmetic_of(c, index, under, asked, out)),
         }
     }
 
@@ -77,7 +91,8 @@ impl Prover {
         if let ExprKind::Int(_) | ExprKind::Var(_) | ExprKind::Float(_) | ExprKind::Bool(_) = e.kind() {
             return e.clone();
         }
-        if let Some(done) = memo.get(&e.address()) {
+        memo.visit();
+        if let Some(done) = memo.get(e) {
             return done.clone();
         }
         let new = match e.kind() {
@@ -88,13 +103,24 @@ impl Prover {
             ExprKind::Address(a) => lathe_ir::build::address(self.access(facts, a, under, memo, out)),
             ExprKind::Select(c, a, b) => {
                 let cond = self.expr(facts, c, under, memo, out);
+                if memo.is_long() {
+                    let before = out.len();
+                    let (x, y) =
+                        (self.expr(facts, a, under, memo, out), self.expr(facts, b, under, memo, out));
+                    let new = select(cond, x, y);
+                    if out.len() > before {
+                        self.too_many_ways(e);
+                    }
+                    memo.insert(e, new.clone());
+                    return new;
+                }
                 let mut arm = |e: &Expr, holds: bool| {
                     let mut inner = facts.clone();
                     inner.guard(&cond, holds);
                     let mark = self.ranges.mark();
                     self.ranges.learn(&cond, holds);
                     let under = self.under(under, &cond, holds);
-                    let new = self.expr(&inner, e, &under, &mut Memo::new(), out);
+                    let new = memo.under(|memo| self.expr(&inner, e, &under, memo, out));
                     self.ranges.leave(mark);
                     new
                 };
@@ -111,7 +137,7 @@ impl Prover {
                 }
             }
         };
-        memo.insert(e.address(), new.clone());
+        memo.insert(e, new.clone());
         new
     }
 

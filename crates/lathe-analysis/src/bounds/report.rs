@@ -56,6 +56,13 @@ impl Prover {
         }
     }
 
+    /// When the loads of an expression are evaluated is not followed: there are too many ways to get to them.
+    pub(super) fn too_many_ways(&mut self, e: &Expr) {
+        let text = format!("in `{}`, too many conditions decide which elements are read", self.expr_text(e));
+        let help = "compute parts of it in a loop of their own, and store them in an array";
+        self.diagnostics.push(Diagnostic::error(UNDECIDED, text).help(help));
+    }
+
     pub(super) fn expr_text(&self, e: &Expr) -> String {
         let name = |v: VarId| self.names.get(&v).cloned().unwrap_or_else(|| format!("v{}", v.0).into());
         expr_text(e, &name, &|b| self.buffers.get(&b).map(|b| b.name.clone()))

@@ -5,7 +5,7 @@ use crate::solve::{Answer, solve};
 use crate::system::{Lin, gt};
 use crate::translate::{Builder, Scope};
 use lathe_ir::stmt::Effects;
-use lathe_ir::visit::{loads_of, vars_of};
+use lathe_ir::visit::{Memo, loads_of, vars_of};
 use lathe_ir::{Access, BufId, Expr, ExprKind, Loop, Reduce, Stmt, VarId, View, visit};
 use lathe_poly::simplify::simplify_expr;
 use lathe_poly::{Linear, Ranges};
@@ -209,6 +209,36 @@ impl<'a> Aligner<'_, 'a> {
     /// Whether expressions have the same value wherever they are evaluated, if loads from tables have that of what stands
     /// in their place.
     pub fn same(&mut self, items: &mut Vec<Item<'a>>, a: &Expr, b: &'a Expr) -> bool {
+        self.same_in(items, a, b, &mut Memo::default())
+    }
+
+    /// `agreed` has, for parts of `a`, the parts of `b` that were found to have their values.
+    fn same_in(
+        &mut self,
+        items: &mut Vec<Item<'a>>,
+        a: &Expr,
+        b: &'a Expr,
+        agreed: &mut Memo<Vec<Expr>>,
+    ) -> bool {
+        let known = agreed.get(a).cloned().unwrap_or_default();
+        if known.contains(b) {
+            return true;
+        }
+        agreed.visit();
+        let same = !agreed.is_long() && self.same_node(items, a, b, agreed);
+        if same {
+            agreed.insert(a, known.into_iter().chain([b.clone()]).collect());
+        }
+        same
+    }
+
+    fn same_node(
+        &mut self,
+        items: &mut Vec<Item<'a>>,
+        a: &Expr,
+        b: &'a Expr,
+        agreed: &mut Memo<Vec<Expr>>,
+    ) -> bool {
         if let ExprKind::Load(l) = a.kind()
             && self.is_table(l)
         {
@@ -240,7 +270,10 @@ impl<'a> Aligner<'_, 'a> {
         for (n, (x, y)) in old.into_iter().zip(new).enumerate() {
             let around = items.len();
             items.extend(condition.filter(|_| n > 0).map(|c| Item::Cond(c, n == 1)));
-            let same = self.same(items, x, y);
+            let same = match condition.filter(|_| n > 0) {
+                Some(_) => agreed.under(|agreed| self.same_in(items, x, y, agreed)),
+                None => self.same_in(items, x, y, agreed),
+            };
             items.truncate(around);
             if !same {
                 return false;

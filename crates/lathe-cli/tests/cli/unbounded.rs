@@ -125,3 +125,41 @@ fn squares_of_squares() {
     );
     f.ok("check k.lathe");
 }
+
+/// A chain of definitions that each use the one before twice: as many parts as links, and `2^links` ways to get to them.
+fn chain(first: &str, link: &str) -> String {
+    let links = many(59, |n| format!("let a{} = {}\n", n + 1, link.replace('@', &format!("a{n}"))));
+    format!("let a0 = {first}\n{links}")
+}
+
+#[test]
+fn chains_of_definitions() {
+    let f = Folder::new();
+    let kernel = |lets: &str, body: &str, strategy: &str| {
+        format!(
+            "kernel k(x: f32[N]) -> (y: f32[N]) {{\nfor i in 0..N {{\ny[i] = 0\n{lets}{body}\n}}\n}}\n\
+             strategy s for k = {strategy}\n"
+        )
+    };
+    let half = "(@ + @ // 2) // 2";
+    for (first, link, body, strategy) in [
+        ("i", "@ + @", "y[i] = x[min(max(a59, 0), N - 1)]", "split(i, 8)"),
+        ("i", "min(@ + @, N - 1)", "y[i] = x[max(a59, 0)]", "parallel(i)"),
+        ("i < 3", "(@ and i > 1) or not @", "if a59 { y[i] = x[i] }", "split(i, 8)"),
+        ("i", "select(@ > 3, @ - 1, @ + 1)", "y[i] = x[max(0, min(a59, N - 1))]", "split(i, 8)"),
+        ("x[i]", "select(@ > 0.5, @ * 0.5, @ + 1.0)", "y[i] = a59", "vectorize(i, 8)"),
+        ("x[i]", "@ * @ + 0.5 * @", "y[i] += a59", "vectorize(i, 8)"),
+        ("i", half, "y[i] = x[max(0, min(a59, N - 1))]", "split(i, 8)"),
+    ] {
+        f.write("k.lathe", kernel(&chain(first, link), body, strategy));
+        let d = f.lathe("check k.lathe");
+        assert!(d.status == 0 || d.stderr.starts_with('E'), "{link}: {}", d.stderr);
+        assert!(d.stderr.len() < 20_000, "{link}");
+        // A text of the tree has the chain once for each check of a link.
+        let tree = f.ok("emit k.lathe:k --to tree -s s").stdout;
+        assert!(tree.len() < 150_000, "{link}: {}", tree.len());
+        f.write("k.tree", &tree);
+        let again = f.ok("fmt k.tree --check");
+        assert!(again.stderr.is_empty(), "{}", again.stderr);
+    }
+}

@@ -56,10 +56,13 @@ fn multiple(before: &[Line], c: &Compute) -> Option<Compute> {
     Some(Compute { dims: free(c).cloned().collect(), values: vec![value], ..c.clone() })
 }
 
+/// What has more factors is one itself.
+const MAX_FACTORS: usize = 64;
+
 /// The factors of a product, and whether it is negated.
 fn product(e: &Expr, out: &mut Vec<Expr>) -> bool {
     match e.kind() {
-        ExprKind::Binary(BinOp::Mul, a, b) => product(a, out) ^ product(b, out),
+        ExprKind::Binary(BinOp::Mul, a, b) if out.len() < MAX_FACTORS => product(a, out) ^ product(b, out),
         ExprKind::Unary(UnOp::Neg, a) => !product(a, out),
         _ => {
             out.push(e.clone());

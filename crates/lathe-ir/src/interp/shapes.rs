@@ -8,6 +8,7 @@ use crate::ids::VarId;
 use crate::ops::{BinOp, MathFn};
 use crate::scalar;
 use crate::types::Scalar;
+use crate::visit::Memo;
 use lathe_diagnostics::Diagnostic;
 use std::collections::HashMap;
 
@@ -132,14 +133,24 @@ fn solve(e: &Expr, value: i64, func: &Function, known: &mut HashMap<VarId, i64>)
 }
 
 /// `times · v + plus` with the one variable that is not known; `None` if there are others, or it is not linear.
-fn line(e: &Expr, known: &HashMap<VarId, i64>) -> Option<(Option<VarId>, i64, i64)> {
+fn line(e: &Expr, known: &HashMap<VarId, i64>) -> Option<Line> {
+    line_in(e, known, &mut Memo::default())
+}
+
+type Line = (Option<VarId>, i64, i64);
+
+fn line_in(e: &Expr, known: &HashMap<VarId, i64>, memo: &mut Memo<Option<Line>>) -> Option<Line> {
+    memo.of(e, |memo| line_of_node(e, known, memo))
+}
+
+fn line_of_node(e: &Expr, known: &HashMap<VarId, i64>, memo: &mut Memo<Option<Line>>) -> Option<Line> {
     if let Some(c) = evaluate(e, known) {
         return Some((None, 0, c));
     }
     match e.kind() {
         ExprKind::Var(v) => Some((Some(*v), 1, 0)),
         ExprKind::Binary(op, a, b) => {
-            let ((v, m, c), (w, n, d)) = (line(a, known)?, line(b, known)?);
+            let ((v, m, c), (w, n, d)) = (line_in(a, known, memo)?, line_in(b, known, memo)?);
             match op {
                 BinOp::Add | BinOp::Sub if v.is_none() || w.is_none() || v == w => {
                     let sign = if *op == BinOp::Add { 1 } else { -1 };
@@ -158,12 +169,21 @@ fn line(e: &Expr, known: &HashMap<VarId, i64>) -> Option<(Option<VarId>, i64, i6
 /// The value of an integer expression over known variables; `None` if it needs others, or fails.
 pub fn evaluate(e: &Expr, known: &HashMap<VarId, i64>) -> Option<i64> {
     let ty = e.ty().scalar().filter(|ty| ty.is_int() || *ty == Scalar::Bool)?;
-    bits(e, ty, known).map(|v| v as i64)
+    bits(e, ty, known, &mut Memo::default()).map(|v| v as i64)
 }
 
 /// The bits of the value of a scalar expression.
-fn bits(e: &Expr, ty: Scalar, known: &HashMap<VarId, i64>) -> Option<u64> {
-    let part = |e: &Expr| bits(e, e.ty().scalar()?, known);
+fn bits(e: &Expr, ty: Scalar, known: &HashMap<VarId, i64>, memo: &mut Memo<Option<u64>>) -> Option<u64> {
+    memo.of(e, |memo| bits_of_node(e, ty, known, memo))
+}
+
+fn bits_of_node(
+    e: &Expr,
+    ty: Scalar,
+    known: &HashMap<VarId, i64>,
+    memo: &mut Memo<Option<u64>>,
+) -> Option<u64> {
+    let mut part = |e: &Expr| bits(e, e.ty().scalar()?, known, memo);
     match e.kind() {
         ExprKind::Int(v) => Some(*v as u64),
         ExprKind::Bool(v) => Some(u64::from(*v)),
@@ -171,7 +191,10 @@ fn bits(e: &Expr, ty: Scalar, known: &HashMap<VarId, i64>) -> Option<u64> {
         ExprKind::Var(v) if !ty.is_float() => known.get(v).map(|v| *v as u64),
         ExprKind::Unary(op, a) => scalar::unary(*op, ty, part(a)?).ok(),
         ExprKind::Binary(op, a, b) => scalar::binary(*op, a.ty().scalar()?, part(a)?, part(b)?).ok(),
-        ExprKind::Select(c, a, b) => part(if part(c)? != 0 { a } else { b }),
+        ExprKind::Select(c, a, b) => {
+            let taken = if part(c)? != 0 { a } else { b };
+            part(taken)
+        }
         ExprKind::Math(f @ MathFn::Abs, all) => scalar::exact_math(*f, ty, part(all.first()?)?).ok(),
         ExprKind::Cast(a) => scalar::cast(a.ty().scalar()?, ty, part(a)?).ok(),
         _ => None,

@@ -277,10 +277,10 @@ impl Printer {
         if nodes.is_empty() {
             return;
         }
-        for (i, e) in nodes.iter().enumerate() {
+        for (i, (e, addresses)) in nodes.iter().enumerate() {
             let _ = write!(self.out, "{}${} = ", if i == 0 { "with " } else { ", " }, i + 1);
             self.expr_itself(e, 0);
-            self.shared.insert(e.address(), i as u32 + 1);
+            self.shared.extend(addresses.iter().map(|a| (*a, i as u32 + 1)));
         }
         self.out.push_str(" in");
         self.line();

@@ -107,7 +107,9 @@ impl Emitter<'_> {
 fn alike(cond: &Expr, v: VarId, n: i64) -> bool {
     match cond.kind() {
         _ if !lathe_ir::visit::vars_of(cond).contains(&v) => true,
-        ExprKind::Binary(BinOp::And | BinOp::Or, a, b) => alike(a, v, n) && alike(b, v, n),
+        ExprKind::Binary(op @ (BinOp::And | BinOp::Or), ..) => {
+            lathe_ir::visit::distinct_operands(*op, cond).iter().all(|part| alike(part, v, n))
+        }
         ExprKind::Binary(BinOp::Lt, a, b) => {
             let Some(gap) = Linear::of(b).minus(&Linear::of(a)) else { return false };
             let others = |(atom, k): &(Expr, i64)| {

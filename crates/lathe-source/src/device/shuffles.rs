@@ -11,7 +11,7 @@ use crate::writer::bare;
 use lathe_ir::build::var;
 use lathe_ir::lower::resolve;
 use lathe_ir::reduce::combine;
-use lathe_ir::visit::substitute;
+use lathe_ir::visit::{fold, substitute};
 use lathe_ir::{Access, BinOp, Binder, Expr, ExprKind, Reduce, Scalar, Space, Stmt, StmtKind, VarId};
 use lathe_poly::Linear;
 use std::collections::HashMap;
@@ -52,15 +52,15 @@ fn row_of(lane: &Expr, thread: VarId) -> Option<Option<i64>> {
 
 /// Whether all threads of a row compute the same.
 fn uniform(e: &Expr, thread: VarId, row: Option<i64>) -> bool {
-    match (e.kind(), row) {
+    fold(e, &mut |e, parts: Vec<bool>| match (e.kind(), row) {
         (ExprKind::Var(v), _) => *v != thread,
         (ExprKind::Binary(BinOp::FloorDiv, t, n), Some(row))
             if t.as_var() == Some(thread) && n.as_int() == Some(row) =>
         {
             true
         }
-        _ => e.children().into_iter().all(|c| uniform(c, thread, row)),
-    }
+        _ => !parts.contains(&false),
+    })
 }
 
 impl<'a> Halving<'a> {

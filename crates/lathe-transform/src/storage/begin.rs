@@ -4,7 +4,7 @@
 use super::scope::Around;
 use crate::rule::Cursor;
 use lathe_ir::expr::{Expr, View};
-use lathe_ir::visit::{self, Path};
+use lathe_ir::visit::{self, Path, distinct_operands};
 use lathe_ir::{BinOp, BufId, ExprKind, Scalar, Stmt, Store, VarId, build};
 use lathe_poly::bounds;
 
@@ -24,14 +24,14 @@ pub fn choice(s: &Stmt) -> Option<(&Expr, &Stmt)> {
 /// The loops that a condition `a == x and b == y and …` finds at their beginnings: sums of loop variables with positive
 /// factors that are as small as they can be. None for any other condition.
 pub fn beginnings(cond: &Expr, here: &Around, out: &mut Vec<(VarId, i64)>) -> Option<()> {
+    distinct_operands(BinOp::And, cond).iter().try_for_each(|part| beginning(part, here, out))
+}
+
+fn beginning(cond: &Expr, here: &Around, out: &mut Vec<(VarId, i64)>) -> Option<()> {
     if cond.as_bool() == Some(true) {
         return Some(());
     }
     let ExprKind::Binary(op, a, b) = cond.kind() else { return None };
-    if *op == BinOp::And {
-        beginnings(a, here, out)?;
-        return beginnings(b, here, out);
-    }
     if *op != BinOp::Eq || !a.ty().is_index() {
         return None;
     }

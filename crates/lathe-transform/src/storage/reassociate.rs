@@ -7,6 +7,7 @@ use crate::names;
 use crate::rule::Rule;
 use crate::work::Work;
 use lathe_ir::expr::{Expr, ExprKind};
+use lathe_ir::visit::Memo;
 use lathe_ir::{BinOp, Reduce, StmtKind, Store, build};
 use lathe_strategy::evidence::Kind;
 use lathe_strategy::syntax::{Formal, Sort};
@@ -83,6 +84,14 @@ struct Effect {
 }
 
 fn balance(e: &Expr, effect: &mut Effect) -> Expr {
+    balance_in(e, effect, &mut Memo::default())
+}
+
+fn balance_in(e: &Expr, effect: &mut Effect, memo: &mut Memo<Expr>) -> Expr {
+    memo.of(e, |memo| balance_node(e, effect, memo))
+}
+
+fn balance_node(e: &Expr, effect: &mut Effect, memo: &mut Memo<Expr>) -> Expr {
     let op = match e.kind() {
         ExprKind::Binary(op @ (BinOp::Add | BinOp::Mul | BinOp::Min | BinOp::Max), ..) => *op,
         _ => {
@@ -90,13 +99,13 @@ fn balance(e: &Expr, effect: &mut Effect) -> Expr {
             if old.is_empty() {
                 return e.clone();
             }
-            let new = old.into_iter().map(|c| balance(c, effect)).collect();
+            let new = old.into_iter().map(|c| balance_in(c, effect, memo)).collect();
             return e.with_children(new);
         }
     };
     let mut operands = Vec::new();
     flatten(op, e, &mut operands);
-    let operands: Vec<Expr> = operands.iter().map(|o| balance(o, effect)).collect();
+    let operands: Vec<Expr> = operands.iter().map(|o| balance_in(o, effect, memo)).collect();
     if operands.len() < 4 || e.ty().is_index() {
         return operands.into_iter().reduce(|a, b| build::binary(op, a, b)).unwrap_or_else(|| e.clone());
     }

@@ -122,13 +122,12 @@ impl Around {
 
 /// Adds what a condition says about the upper ends of loop variables.
 fn add_facts(cond: &Expr, loops: &mut [Ranged]) {
+    visit::distinct_operands(BinOp::And, cond).iter().for_each(|part| add_fact(part, loops));
+}
+
+fn add_fact(cond: &Expr, loops: &mut [Ranged]) {
     let ExprKind::Binary(op, a, b) = cond.kind() else { return };
     let (small, large, slack) = match op {
-        BinOp::And => {
-            add_facts(a, loops);
-            add_facts(b, loops);
-            return;
-        }
         BinOp::Lt => (a, b, 0),
         BinOp::Le => (a, b, 1),
         BinOp::Gt => (b, a, 0),
@@ -195,21 +194,29 @@ impl Walker {
     }
 
     fn expr(&mut self, e: &Expr, guarded: bool, label: Option<&Label>) {
+        self.part(e, guarded, label, &mut HashSet::new());
+    }
+
+    /// `seen` has the nodes that were looked at, and whether under a condition: each counts once.
+    fn part(&mut self, e: &Expr, guarded: bool, label: Option<&Label>, seen: &mut HashSet<(usize, bool)>) {
+        if !seen.insert((e.address(), guarded)) {
+            return;
+        }
         match e.kind() {
             ExprKind::Select(c, a, b) => {
-                self.expr(c, guarded, label);
-                self.expr(a, true, label);
-                self.expr(b, true, label);
+                self.part(c, guarded, label, seen);
+                self.part(a, true, label, seen);
+                self.part(b, true, label, seen);
             }
             ExprKind::Load(a) => {
                 for x in a.exprs() {
-                    self.expr(x, guarded, label);
+                    self.part(x, guarded, label, seen);
                 }
                 self.found(a, Use::Read, guarded, label);
             }
             _ => {
                 for c in e.children() {
-                    self.expr(c, guarded, label);
+                    self.part(c, guarded, label, seen);
                 }
             }
         }
