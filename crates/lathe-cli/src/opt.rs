@@ -5,8 +5,9 @@ use crate::args::OptArgs;
 use crate::say;
 use crate::target::Common;
 use lathe::{Failure, Program};
+use serde_json::json;
 
-pub fn opt(a: &OptArgs, _common: &Common) -> Outcome {
+pub fn opt(a: &OptArgs, common: &Common) -> Outcome {
     let (file, name) = lathe::program::split_target(&a.file);
     let mut program = Program::open(file)?;
     crate::render::print(&program.sources, &program.warnings);
@@ -19,6 +20,11 @@ pub fn opt(a: &OptArgs, _common: &Common) -> Outcome {
         func = lathe::apply_steps(&mut program.sources, &program.lang.module, &func, step)?;
     }
     let mut module = program.lang.module;
-    module.functions.insert(func.name.clone(), func);
-    say::data(lathe::text::print_module(&module).as_bytes())
+    let name = func.name.clone();
+    module.functions.insert(name.clone(), func);
+    let tree = lathe::text::print_module(&module);
+    if common.json {
+        return say::json(&json!({ "function": name.to_string(), "tree": tree }));
+    }
+    say::data(tree.as_bytes())
 }

@@ -591,3 +591,13 @@ strategy s for g = topDown(whole) ; lowerToC
         assert_eq!(i, Some(vec![i64::MIN, i64::MIN + 7]));
     }
 }
+
+#[test]
+fn opt_gives_an_object() {
+    let f = Folder::new();
+    f.write("k.lathe", "kernel k(x: f32[N]) -> (y: f32[N]) { y[i] = x[i] }\n");
+    let plain = f.ok("opt k.lathe:k --passes dce").stdout;
+    let told = f.ok("opt k.lathe:k --passes dce --json").stdout;
+    let told: serde_json::Value = serde_json::from_str(&told).expect("one object");
+    assert_eq!((told["function"].as_str(), told["tree"].as_str()), (Some("k"), Some(plain.as_str())));
+}
