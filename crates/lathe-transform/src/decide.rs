@@ -2,7 +2,7 @@
 //! again, without the rule.
 
 use lathe_analysis::{
-    Change, Dimension, Part, Silent, Tables, begins_empty, combined_from, computed_again,
+    Change, Dimension, Part, Silent, Tables, begins_empty, combined_from, computed_again, computes_the_same,
     elements_of_their_own, filled_ahead, holds_values, instances_kept, means_nothing, order_kept, relaid,
     same_runs, shares_nothing, stands_for, starts_from_totals, starts_in_order, unmentioned,
 };
@@ -29,6 +29,7 @@ pub fn decide(c: &Change, claim: &Claim) -> Option<Result<usize, String>> {
         Claim::CachesOnly { array } => means_nothing(c, Silent::Prefetches(array)),
         Claim::RouteOnly { label } => means_nothing(c, Silent::Route(label)),
         Claim::IndivisibleOnly { label } => means_nothing(c, Silent::Indivisible(label)),
+        Claim::Simplified { .. } => computes_the_same(c),
         Claim::Redirected { array, buffer, window } => {
             dimensions(window).and_then(|window| stands_for(c, array, buffer, &window))
         }

@@ -288,7 +288,12 @@ fn fate(e: &Example, change: Change, wrong: &Function) -> Fate {
 }
 
 /// Whatever is wrong in what these rules make, their claims say: no program has to run.
-const DECIDED: [&str; 12] = [
+const DECIDED: [&str; 17] = [
+    "cse",
+    "forward",
+    "licm",
+    "dse",
+    "dce",
     "set_layout",
     "promote",
     "inline",

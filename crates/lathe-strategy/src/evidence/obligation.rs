@@ -148,6 +148,7 @@ impl Obligation {
                 | C::OwnElements { .. }
                 | C::OnlyInside { .. }
                 | C::FilledAhead { .. }
+                | C::Simplified { .. }
                 | C::Redirected { .. }
                 | C::Exclusive { .. }
                 | C::Recomputed { .. }

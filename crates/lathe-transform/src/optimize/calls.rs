@@ -1,13 +1,14 @@
 //! `inline` without an argument: calls of functions that only compute a value become that value.
 
+use lathe_analysis::{only_value, reaches};
 use lathe_ir::visit::{map_expr, map_exprs, substitute};
-use lathe_ir::{Expr, ExprKind, Function, Mode, Module, ParamKind, VarId};
+use lathe_ir::{Expr, ExprKind, Function, Module, ParamKind, VarId};
 use std::collections::HashMap;
 
 /// Functions call one another at most so deep before the rest stays a call.
 const DEPTH: usize = 16;
 
-/// Puts values in the place of calls, where the callee is a value of its scalars, and calls neither itself nor too deep.
+/// Puts values in the place of calls, where the callee is a value of its scalars, and does not call itself, or others too deep.
 pub fn values_of_calls(module: &Module, func: &mut Function) {
     for _ in 0..DEPTH {
         let mut changed = false;
@@ -29,25 +30,14 @@ pub fn values_of_calls(module: &Module, func: &mut Function) {
 
 fn called(module: &Module, e: &Expr) -> Option<Expr> {
     let ExprKind::Call(name, args) = e.kind() else { return None };
-    let callee = module.functions.get(name)?;
-    let value = callee.result.as_ref().filter(|_| callee.body.is_empty() && callee.sizes.is_empty())?;
-    if callee.params.len() != args.len() || calls(value, name) {
+    let (callee, value) = only_value(module, name)?;
+    if callee.params.len() != args.len() || reaches(module, value, name) {
         return None;
     }
-    let mut map: HashMap<VarId, Expr> = HashMap::new();
-    for (p, a) in callee.params.iter().zip(args) {
-        match &p.kind {
-            ParamKind::Scalar(b) if p.mode == Mode::In => map.insert(b.id, a.clone()),
-            ParamKind::Scalar(_) | ParamKind::Array(_) => return None,
-        };
-    }
-    Some(substitute(value, &map))
-}
-
-fn calls(e: &Expr, name: &str) -> bool {
-    let mut found = false;
-    lathe_ir::visit::walk_expr(e, &mut |x| {
-        found |= matches!(x.kind(), ExprKind::Call(n, _) if &**n == name);
+    let scalars = callee.params.iter().filter_map(|p| match &p.kind {
+        ParamKind::Scalar(b) => Some(b.id),
+        ParamKind::Array(_) => None,
     });
-    found
+    let map: HashMap<VarId, Expr> = scalars.zip(args.iter().cloned()).collect();
+    Some(substitute(value, &map))
 }

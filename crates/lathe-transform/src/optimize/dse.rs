@@ -4,11 +4,9 @@ use super::quiet::is_quiet;
 use crate::args::Args;
 use crate::rule::Rule;
 use crate::work::Work;
-use lathe_analysis::{Memory, Place};
+use lathe_analysis::{Memory, Place, overwrites_all};
 use lathe_ir::stmt::block::{Item, flat, rebuilt};
-use lathe_ir::visit::loads_of;
-use lathe_ir::{Access, BufId, Buffer, Combine, Expr, Function, Stmt, VarId, View};
-use lathe_poly::Linear;
+use lathe_ir::{Access, BufId, Buffer, Function, Stmt};
 use lathe_strategy::evidence::Simplified;
 use lathe_strategy::{Refusal, RuleSignature};
 use std::collections::HashMap;
@@ -107,7 +105,9 @@ impl Stores {
             if next.reads(place) {
                 return false;
             }
-            if self.covers(s2, b) || s.as_store().is_some_and(|st| overwrites(s2, &st.target)) {
+            if self.arrays.get(&b).is_some_and(|a| overwrites_all(s2, a))
+                || s.as_store().is_some_and(|st| overwrites(s2, &st.target))
+            {
                 return true;
             }
             // What names the element may name another one from here on.
@@ -118,37 +118,6 @@ impl Stores {
         }
         // The end of the block is the end of its arrays.
         items.iter().any(|i| matches!(i, Item::Alloc(a, _) if a.id == b))
-    }
-
-    /// Whether a statement in index notation, or a nest of loops around one store, overwrites every element of an array.
-    fn covers(&self, s: &Stmt, b: BufId) -> bool {
-        let Some(array) = self.arrays.get(&b) else { return false };
-        let mut ranges: Vec<(VarId, &Expr, &Expr)> = Vec::new();
-        let mut here = s;
-        while let Some(l) = here.as_loop().filter(|l| l.step == 1) {
-            ranges.push((l.binder.id, &l.lo, &l.hi));
-            here = &l.body;
-        }
-        let target = if let Some(st) = here.as_store() {
-            &st.target
-        } else if let Some(c) = here.as_compute().filter(|c| c.update.is_none() && c.guard.is_none()) {
-            let free = c.dims.iter().filter(|d| d.combine == Combine::Concat);
-            ranges.extend(free.map(|d| (d.binder.id, &d.lo, &d.hi)));
-            let [target] = &c.targets[..] else { return false };
-            target
-        } else {
-            return false;
-        };
-        let whole = |i: &Expr, extent: &Expr| {
-            let range = i.as_var().and_then(|v| ranges.iter().find(|r| r.0 == v));
-            range.is_some_and(|(_, lo, hi)| lo.as_int() == Some(0) && Linear::of(hi) == Linear::of(extent))
-        };
-        target.view == View::Buffer(b)
-            && ranges.len() == target.indices.len()
-            && target.indices.len() == array.extents.len()
-            && target.indices.iter().zip(&array.extents).all(|(i, e)| whole(i, e))
-            && target.indices.iter().enumerate().all(|(n, i)| !target.indices[..n].contains(i))
-            && array.extents.iter().all(|e| loads_of(e).is_empty())
     }
 }
 
