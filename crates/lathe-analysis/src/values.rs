@@ -5,6 +5,7 @@
 mod ahead;
 mod align;
 mod blocks;
+mod inputs;
 mod layout;
 mod own;
 mod runs;
@@ -15,6 +16,7 @@ mod windows;
 pub use ahead::filled_ahead;
 pub(crate) use align::equal;
 pub use blocks::{starts_from_totals, starts_in_order};
+pub use inputs::{inputs_kept, only_by};
 pub use layout::relaid;
 pub use own::{elements_of_their_own, unmentioned};
 pub use runs::same_runs;

@@ -3,11 +3,12 @@
 
 use lathe_analysis::{
     Change, Dimension, Part, Silent, Tables, begins_empty, combined_from, computed_again, computes_the_same,
-    elements_of_their_own, filled_ahead, holds_values, instances_kept, means_nothing, order_kept, relaid,
-    same_runs, shares_nothing, stands_for, starts_from_totals, starts_in_order, unmentioned,
+    elements_of_their_own, filled_ahead, holds_values, inputs_kept, instances_kept, means_nothing, only_by,
+    order_kept, relaid, same_runs, shares_nothing, stands_for, starts_from_totals, starts_in_order,
+    unmentioned,
 };
 use lathe_ir::{BinOp, Expr, Scalar, VarId, build};
-use lathe_strategy::evidence::Range;
+use lathe_strategy::evidence::{Range, Within};
 use lathe_strategy::{Claim, Formula};
 
 /// Whether a claim holds of two trees, and how many accesses say so; none where the trees alone do not tell.
@@ -29,6 +30,8 @@ pub fn decide(c: &Change, claim: &Claim) -> Option<Result<usize, String>> {
         Claim::CachesOnly { array } => means_nothing(c, Silent::Prefetches(array)),
         Claim::RouteOnly { label } => means_nothing(c, Silent::Route(label)),
         Claim::IndivisibleOnly { label } => means_nothing(c, Silent::Indivisible(label)),
+        Claim::InputsKept { label } => inputs_kept(c, label),
+        Claim::OnlyBy { label, array, within } => only_by(c, label, array, *within == Within::Statement),
         Claim::Simplified { .. } => computes_the_same(c),
         Claim::Redirected { array, buffer, window } => {
             dimensions(window).and_then(|window| stands_for(c, array, buffer, &window))

@@ -90,6 +90,14 @@ enum Change {
     Wider,
 }
 
+/// Bugs that are none, and why: rule, change, place.
+const EQUIVALENT: [(&str, Change, usize, &str); 1] = [(
+    "open",
+    Change::Backwards,
+    2,
+    "a licensed sum of integers, in another order; the checker of order gives up, as outer loops share its instances",
+)];
+
 const CHANGES: [Change; 14] = [
     Change::OneMore,
     Change::OneLess,
@@ -394,7 +402,7 @@ fn planted_bugs_are_found() {
     });
     let mut by: BTreeMap<&str, usize> = BTreeMap::new();
     let mut each: BTreeMap<&str, BTreeMap<&str, usize>> = BTreeMap::new();
-    let (mut tried, mut missed) = (0, Vec::new());
+    let (mut tried, mut same, mut missed) = (0, 0, Vec::new());
     for (rule, change, nth) in bugs {
         if tried == most {
             break;
@@ -422,12 +430,14 @@ fn planted_bugs_are_found() {
                 *by.entry(who).or_default() += 1;
                 *each.entry(rule).or_default().entry(who).or_default() += 1;
             }
+            (None, Some(_)) if EQUIVALENT.iter().any(|e| (e.0, e.1, e.2) == (rule, change, nth)) => same += 1,
             (None, Some(wrong)) => missed
                 .push(format!("{rule}: {change:?}, place {nth}\n{}", lathe_ir::text::print_function(&wrong))),
             (None, None) => {}
         }
     }
-    println!("{tried} bugs: found by {by:?}, {} not found", missed.len());
+    println!("{tried} bugs: found by {by:?}, {same} do no harm, {} not found", missed.len());
+    EQUIVALENT.iter().for_each(|(rule, change, nth, why)| println!("{rule}: {change:?}, place {nth}: {why}"));
     each.iter().for_each(|(rule, who)| println!("{rule}: {who:?}"));
     missed.iter().for_each(|m| println!("{m}"));
     for rule in DECIDED {

@@ -35,39 +35,34 @@ impl Run<'_, '_> {
         }
     }
 
+    /// What is not known here has an effect that nothing is known of.
     fn statement(&mut self, s: &Stmt) {
-        match s.kind() {
-            StmtKind::Seq(_) | StmtKind::Let { .. } | StmtKind::Alloc { .. } => self.block(s),
-            StmtKind::Store(st) => {
-                let value = self.one(&st.value);
-                let element = self.element(&st.target);
-                self.store(self.slot(&st.target), element, value);
-            }
-            StmtKind::Reduce(r) => self.reduce(r),
-            StmtKind::Loop(l) => self.iterations(s, l),
-            StmtKind::While { cond, body } => self.repeated(s, cond, body),
-            StmtKind::If { cond, then, other } => self.either(cond, then, other.as_ref()),
-            StmtKind::Compute(c) => self.compute(s, c),
-            StmtKind::Check { cond, code, message } => {
-                let cond = self.one(cond);
-                let before = self.content(Slot::World);
-                let t = self.graph.make(What::Check(code.clone(), message.clone()), vec![before, cond]);
-                self.set(Slot::World, t);
-            }
-            StmtKind::Assume { fact, provenance } => {
-                let fact = self.one(fact);
-                let before = self.content(Slot::Facts);
-                let t = self.graph.make(What::Fact(provenance.clone()), vec![before, fact]);
-                self.set(Slot::Facts, t);
-            }
-            // Hints have no meaning.
-            StmtKind::Prefetch(_) => {}
-            StmtKind::Atomic(_)
-            | StmtKind::Barrier { .. }
-            | StmtKind::Token { .. }
-            | StmtKind::Async { .. }
-            | StmtKind::Wait { .. }
-            | StmtKind::Call { .. } => self.event(s),
+        if let Some(st) = s.as_store() {
+            let value = self.one(&st.value);
+            let element = self.element(&st.target);
+            self.store(self.slot(&st.target), element, value);
+        } else if let Some(r) = s.as_reduce() {
+            self.reduce(r);
+        } else if let Some(l) = s.as_loop() {
+            self.iterations(s, l);
+        } else if let StmtKind::While { cond, body } = s.kind() {
+            self.repeated(s, cond, body);
+        } else if let Some((cond, then, other)) = s.as_if() {
+            self.either(cond, then, other);
+        } else if let Some(c) = s.as_compute() {
+            self.compute(s, c);
+        } else if let StmtKind::Check { cond, code, message } = s.kind() {
+            let cond = self.one(cond);
+            let before = self.content(Slot::World);
+            let t = self.graph.make(What::Check(code.clone(), message.clone()), vec![before, cond]);
+            self.set(Slot::World, t);
+        } else if let StmtKind::Assume { fact, provenance } = s.kind() {
+            let fact = self.one(fact);
+            let before = self.content(Slot::Facts);
+            let t = self.graph.make(What::Fact(provenance.clone()), vec![before, fact]);
+            self.set(Slot::Facts, t);
+        } else if !matches!(s.kind(), StmtKind::Prefetch(_)) {
+            self.event(s);
         }
     }
 
@@ -178,7 +173,6 @@ impl Run<'_, '_> {
         if !runs {
             return;
         }
-        self.forget(s);
         let key = Key::Loop(l.binder.id);
         let changed = self.changed(s);
         let before = self.begins(key, &changed);
@@ -199,23 +193,21 @@ impl Run<'_, '_> {
         }
         let kind = Kind::Loop { step: l.step, exec: l.exec.clone() };
         self.ends(key, &kind, &head, before);
+        self.forget(s, &changed);
     }
 
-    /// What a statement overwrites as a whole has no content before it.
-    fn forget(&mut self, s: &Stmt) {
-        let touched = self.memory.touched(s);
-        let written: Vec<BufId> = touched
-            .writes
-            .iter()
-            .filter_map(|p| match p {
-                Place::Buffer(b) if !touched.reads(*p) => Some(*b),
-                Place::Buffer(_) | Place::Shared => None,
-            })
-            .collect();
-        for b in written {
-            if self.arrays.get(&b).is_some_and(|a| overwrites_all(s, a)) {
-                let t = self.graph.make(What::Overwritten(b), Vec::new());
-                self.content.insert(Slot::Memory(Place::Buffer(b)), t);
+    /// What a statement overwrites as a whole has no content before it. That it reads nothing of it says the term, not the
+    /// tree: what is read may be what was just stored.
+    fn forget(&mut self, s: &Stmt, changed: &BTreeSet<Slot>) {
+        for slot in changed {
+            let Slot::Memory(Place::Buffer(b)) = slot else { continue };
+            if self.arrays.get(b).is_some_and(|a| overwrites_all(s, a)) {
+                let t = self.content(*slot);
+                if self.graph.before(t).is_some() && self.graph.blind(t) {
+                    let nothing = self.graph.make(What::Overwritten(*b), Vec::new());
+                    let t = self.graph.starting(t, nothing);
+                    self.content.insert(*slot, t);
+                }
             }
         }
     }
@@ -269,7 +261,6 @@ impl Run<'_, '_> {
     }
 
     fn compute(&mut self, s: &Stmt, c: &Compute) {
-        self.forget(s);
         let changed: BTreeSet<Slot> = c.targets.iter().map(|t| self.slot(t)).collect();
         let fails = !s.own_effects().is_none();
         let world = self.content(Slot::World);
@@ -303,6 +294,7 @@ impl Run<'_, '_> {
         let dims: Vec<(VarId, Combine)> = c.dims.iter().map(|d| (d.binder.id, d.combine.clone())).collect();
         let kind = Kind::Compute { dims, update: c.update.clone(), guarded: c.guard.is_some() };
         self.ends(Key::Compute, &kind, &head, before);
+        self.forget(s, &changed);
         if fails {
             let mut of = vec![world];
             of.extend(changed.iter().map(|s| self.content(*s)));

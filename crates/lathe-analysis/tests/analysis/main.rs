@@ -9,6 +9,7 @@ mod mirror;
 mod names;
 mod oracle;
 mod runs;
+mod same;
 mod scan;
 mod stand_ins;
 mod verdicts;

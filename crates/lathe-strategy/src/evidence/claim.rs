@@ -64,16 +64,6 @@ pub enum Law {
     Identity,
 }
 
-/// Until when something must not change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Until {
-    /// The reads that it is put into.
-    Read,
-    /// The end of the statement that it is computed for.
-    Done,
-}
-
 /// Why a function computes the same after a pass of the optimizer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -156,8 +146,8 @@ pub enum Claim {
     ComputedInPlace { array: String },
     /// Every iteration has elements of the array that no other one touches.
     OwnElements { array: String },
-    /// Nothing that is read to compute this (an array or a label) is written meanwhile.
-    InputsKept { of: String, until: Until },
+    /// Nothing that is read to compute the label is written in the statement.
+    InputsKept { label: String },
     /// Every value is computed once, by the expression that it had, and read from arrays.
     ComputedOnce { of: String, arrays: Vec<String> },
     /// What inner loops combine is combined first, from the identity on and in their order, and read from arrays.
@@ -397,11 +387,8 @@ impl fmt::Display for Claim {
                     "every iteration has its own elements of `{array}`, which no other iteration accesses"
                 )
             }
-            InputsKept { of, until: Until::Read } => {
-                write!(f, "nothing that `{of}` is computed from is written before it is read")
-            }
-            InputsKept { of, until: Until::Done } => {
-                write!(f, "nothing that `{of}` is computed from is written before it is complete")
+            InputsKept { label } => {
+                write!(f, "nothing that `{label}` is computed from is written before it is complete")
             }
             ComputedOnce { of, arrays } => write!(
                 f,

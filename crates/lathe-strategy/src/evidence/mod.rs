@@ -10,7 +10,7 @@ pub mod formula;
 pub mod obligation;
 pub mod relation;
 
-pub use claim::{Claim, Construction, Law, Made, Partial, Range, Relied, Simplified, Theorem, Until, Within};
+pub use claim::{Claim, Construction, Law, Made, Partial, Range, Relied, Simplified, Theorem, Within};
 pub use formula::Formula;
 pub use obligation::{Discharge, Obligation, Witness};
 pub use relation::{Bound, Copy, Kind, Relation};
@@ -19,7 +19,7 @@ use lathe_diagnostics::Diagnostic;
 use serde::{Deserialize, Serialize};
 
 /// The version of this form. Evidence of another version is refused.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// The record of one step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

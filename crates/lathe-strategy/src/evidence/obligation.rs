@@ -45,8 +45,6 @@ pub enum Witness {
     Pairs(usize),
     /// So many accesses were examined, each for all of its instances.
     Accesses(usize),
-    /// The arrays that statements read and write were compared, as wholes.
-    Effects,
     /// It was tried on many values.
     Trials,
     /// A law, and up to what it holds.
@@ -83,11 +81,6 @@ impl Obligation {
         Obligation { claim, by: Discharge::Tested, witness: Witness::Trials }
     }
 
-    /// Discharged by comparing which arrays statements read and write.
-    pub fn by_effects(claim: Claim) -> Obligation {
-        Obligation { claim, by: Discharge::ByDependence, witness: Witness::Effects }
-    }
-
     /// Discharged by the checker, which looked at so many accesses.
     pub fn by_accesses(claim: Claim, accesses: usize) -> Obligation {
         Obligation { claim, by: Discharge::ByDependence, witness: Witness::Accesses(accesses) }
@@ -112,7 +105,7 @@ impl Obligation {
         use {Claim as C, Discharge as D, Witness as W};
         let witnessed = matches!(
             (&self.by, &self.witness),
-            (D::ByDependence, W::Pairs(_) | W::Accesses(_) | W::Effects)
+            (D::ByDependence, W::Pairs(_) | W::Accesses(_))
                 | (D::ByRule, W::Form | W::Law { .. })
                 | (D::Tested, W::Law { .. } | W::Trials)
                 | (D::ByCheck, W::Guard)
@@ -149,6 +142,8 @@ impl Obligation {
                 | C::OnlyInside { .. }
                 | C::FilledAhead { .. }
                 | C::Simplified { .. }
+                | C::InputsKept { .. }
+                | C::OnlyBy { .. }
                 | C::Redirected { .. }
                 | C::Exclusive { .. }
                 | C::Recomputed { .. }
@@ -184,7 +179,7 @@ impl fmt::Display for Obligation {
                 f.write_str(")")
             }
             Witness::Trials => f.write_str(" (tested)"),
-            Witness::Form | Witness::Effects | Witness::Guard | Witness::Stated => Ok(()),
+            Witness::Form | Witness::Guard | Witness::Stated => Ok(()),
         }
     }
 }

@@ -11,9 +11,9 @@ use crate::work::Work;
 use lathe_diagnostics::Places;
 use lathe_ir::expr::{Expr, ExprKind, View};
 use lathe_ir::{Buffer, Stmt, Store, VarId, build, visit};
-use lathe_strategy::evidence::{Kind, Simplified, Until};
+use lathe_strategy::evidence::{Kind, Simplified};
 use lathe_strategy::syntax::{Formal, Sort};
-use lathe_strategy::{Claim, Obligation, Refusal, RuleSignature};
+use lathe_strategy::{Claim, Refusal, RuleSignature};
 use std::collections::HashMap;
 
 const RULE: &str = "inline";
@@ -69,13 +69,8 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     });
     work.replace_as_is(&producer.alloc, new, Kind::Bijection)?;
     producer.remove(work, Kind::Bijection)?;
-    let name = buffer.name.to_string();
-    work.decide(
-        Claim::ComputedInPlace { array: name.clone() },
-        "`compute_at` moves whole nests, and keeps the array",
-    )?;
-    work.oblige(Obligation::by_effects(Claim::InputsKept { of: name, until: Until::Read }));
-    Ok(())
+    let claim = Claim::ComputedInPlace { array: buffer.name.to_string() };
+    work.decide(claim, "`compute_at` moves whole nests, and keeps the array")
 }
 
 fn refuse(message: String, places: &Places) -> Refusal {

@@ -14,9 +14,8 @@ use lathe_ir::lower::InScan;
 use lathe_ir::{Executor, Loop, ReduceOp, Stmt, StmtKind};
 use lathe_prove::Which;
 use lathe_strategy::evidence::Kind;
-use lathe_strategy::evidence::Until;
 use lathe_strategy::syntax::{Formal, Sort};
-use lathe_strategy::{Claim, Construction, Obligation, Refusal, RuleSignature};
+use lathe_strategy::{Claim, Construction, Refusal, RuleSignature};
 
 const RULE: &str = "inscan";
 
@@ -103,6 +102,5 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     work.relies_on(&law);
     let label = scan.label.to_string();
     work.changes_rounding(&label);
-    work.oblige(Obligation::by_effects(Claim::InputsKept { of: label, until: Until::Done }));
-    Ok(())
+    work.decide(Claim::InputsKept { label }, "choose a loop of stores and reductions")
 }

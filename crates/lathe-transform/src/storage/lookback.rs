@@ -13,9 +13,9 @@ use lathe_ir::expr::{Access, Expr};
 use lathe_ir::names::Role;
 use lathe_ir::stmt::{Atomic, AtomicOp, MemoryOrder};
 use lathe_ir::{Binder, Buffer, Label, Loop, Scalar, Space, Stmt, StmtKind, Store, build};
-use lathe_strategy::evidence::{Kind, Until, Within};
+use lathe_strategy::evidence::{Kind, Within};
 use lathe_strategy::syntax::{Formal, Sort};
-use lathe_strategy::{Claim, Obligation, Refusal, RuleSignature};
+use lathe_strategy::{Claim, Refusal, RuleSignature};
 use std::sync::Arc;
 
 const RULE: &str = "lookback";
@@ -96,11 +96,12 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     let (total, label, array) = (m.carry.clone(), scan.label.to_string(), buffer.name.to_string());
     work.replace_storage(&path, new, Kind::Split)?;
     relied.iter().for_each(|l| work.relies_on(l));
-    work.oblige(Obligation::by_effects(Claim::InputsKept { of: array.clone(), until: Until::Done }));
+    let help = "choose a loop of stores and reductions";
+    work.decide(Claim::InputsKept { label: label.clone() }, help)?;
     work.changes_rounding(&label);
-    work.oblige(Obligation::by_effects(Claim::OnlyBy { label, array: array.clone(), within: Within::Loop }));
+    work.decide(Claim::OnlyBy { label, array: array.clone(), within: Within::Loop }, help)?;
     let claim = Claim::StartsInOrder { array, total: total.name.to_string() };
-    work.decide(claim, "choose a loop of stores and reductions")?;
+    work.decide(claim, help)?;
     work.made(&path, &total);
     work.plays(Role::Carry, &*buffer, &*total);
     Ok(())

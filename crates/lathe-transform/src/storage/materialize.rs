@@ -14,9 +14,9 @@ use lathe_ir::visit::{self, Path};
 use lathe_ir::{
     Binder, BufId, Buffer, Label, Loop, Reduce, Space, Stmt, StmtKind, Store, Type, VarId, View, build,
 };
-use lathe_strategy::evidence::{Kind, Until};
+use lathe_strategy::evidence::Kind;
 use lathe_strategy::syntax::{Formal, Sort};
-use lathe_strategy::{Claim, Obligation, Refusal, RuleSignature};
+use lathe_strategy::{Claim, Refusal, RuleSignature};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -74,12 +74,10 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
         work.made(&root, b);
         work.plays(Role::Values, &Label::new(&label), &**b);
     }
-    work.oblige(Obligation::by_effects(Claim::InputsKept { of: label.clone(), until: Until::Done }));
+    let help = "do this first, before loops are split or run by others";
+    work.decide(Claim::InputsKept { label: label.clone() }, help)?;
     let arrays = buffers.iter().map(|b| b.name.to_string()).collect();
-    work.decide(
-        Claim::ComputedOnce { of: label, arrays },
-        "do this first, before loops are split or run by others",
-    )
+    work.decide(Claim::ComputedOnce { of: label, arrays }, help)
 }
 
 pub(super) fn refuse(rule: &str, message: &str, help: &str, places: &Places) -> Refusal {

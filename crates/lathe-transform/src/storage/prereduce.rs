@@ -13,9 +13,9 @@ use lathe_ir::names::Role;
 use lathe_ir::visit;
 use lathe_ir::{Buffer, Label, Loop, Reduce, Stmt, StmtKind, Store, VarId, build};
 use lathe_prove::Which;
-use lathe_strategy::evidence::{Kind, Until};
+use lathe_strategy::evidence::Kind;
 use lathe_strategy::syntax::{Formal, Sort};
-use lathe_strategy::{Claim, Obligation, Refusal, RuleSignature};
+use lathe_strategy::{Claim, Refusal, RuleSignature};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -82,13 +82,14 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     relied.iter().chain(&commutative).for_each(|l| work.relies_on(l));
     work.changes_rounding(&label);
     let of = label.clone();
-    work.oblige(Obligation::by_effects(Claim::InputsKept { of: label, until: Until::Done }));
+    let help = "do this first, before loops are split or run by others";
+    work.decide(Claim::InputsKept { label }, help)?;
     for b in &buffers {
         work.made(&root, b);
         work.plays(Role::Part, &Label::new(&of), &**b);
     }
     let arrays = buffers.iter().map(|b| b.name.to_string()).collect();
-    work.decide(Claim::CombinedFirst { of, arrays }, "do this first, before loops are split or run by others")
+    work.decide(Claim::CombinedFirst { of, arrays }, help)
 }
 
 fn no(message: &str, help: &str, places: &Places) -> Refusal {

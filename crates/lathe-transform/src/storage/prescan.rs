@@ -17,9 +17,9 @@ use lathe_ir::{
     Buffer, Executor, Label, Loop, Module, Reduce, ReduceOp, Space, Stmt, StmtKind, Store, build,
 };
 use lathe_prove::Which;
-use lathe_strategy::evidence::{Kind, Until, Within};
+use lathe_strategy::evidence::{Kind, Within};
 use lathe_strategy::syntax::{Formal, Sort};
-use lathe_strategy::{Claim, Obligation, Refusal, RuleSignature};
+use lathe_strategy::{Claim, Refusal, RuleSignature};
 use std::sync::Arc;
 
 const RULE: &str = "prescan";
@@ -91,11 +91,12 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     let (carry, label, array) = (m.carry.clone(), scan.label.to_string(), buffer.name.to_string());
     work.replace_storage(&path, new, Kind::Split)?;
     relied.iter().for_each(|l| work.relies_on(l));
-    work.oblige(Obligation::by_effects(Claim::InputsKept { of: array.clone(), until: Until::Done }));
+    let help = "choose a loop of stores and reductions";
+    work.decide(Claim::InputsKept { label: label.clone() }, help)?;
     work.changes_rounding(&label);
-    work.oblige(Obligation::by_effects(Claim::OnlyBy { label, array: array.clone(), within: Within::Loop }));
+    work.decide(Claim::OnlyBy { label, array: array.clone(), within: Within::Loop }, help)?;
     let claim = Claim::StartsFromTotals { array, totals: carry.name.to_string() };
-    work.decide(claim, "choose a loop of stores and reductions")?;
+    work.decide(claim, help)?;
     work.made(&path, &carry);
     work.plays(Role::Carry, &*buffer, &*carry);
     Ok(())

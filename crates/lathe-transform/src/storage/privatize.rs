@@ -482,7 +482,7 @@ impl Job<'_> {
             work.oblige(Obligation::by_rule(claim));
             let array = self.buffer.name.to_string();
             let only = Claim::OnlyBy { label: label.clone(), array, within: Within::Statement };
-            work.oblige(Obligation::by_accesses(only, r.found.len()));
+            work.decide_at(target, only, help)?;
         }
         for claim in alone {
             work.decide_at(target, claim, "privatize before `parallel`")?;
