@@ -13,6 +13,9 @@ pub const UNDECIDED: Code = Code("E0504");
 /// Iterations of a tree that run at the same time touch one element.
 pub const RACE: Code = Code("E0505");
 
+/// A barrier that not all iterations of its loop are shown to reach.
+pub const DIVERGENT: Code = Code("E0506");
+
 pub static CODES: &[CodeInfo] = &[
     CodeInfo {
         code: OUT_OF_BOUNDS,
@@ -54,10 +57,21 @@ pub static CODES: &[CodeInfo] = &[
         code: RACE,
         title: "a race: concurrent iterations of a tree access the same element",
         explanation: "A tree itself specifies which loops run concurrently. An element that one iteration of such a loop writes \
-                      must not be accessed by another one; the message names two such iterations. Engines accept only trees that are \
+                      must not be accessed by another one, unless a barrier of the loop stands between the two; the message names two \
+                      such iterations. Engines accept only trees that are \
                       proved free of races; the interpreter runs others too, and detects races. Give each iteration elements of its own, combine \
-                      with atomic updates, or make the loop serial.",
+                      with atomic updates, put a barrier between the two, or make the loop serial.",
         wrong: "func total(N)(x: in i32[N], s: inout i32[]) stage scheduled {\n  for i in 0..N cpu { 's'[i]: s[] sum= x[i] }\n}\n",
         right: "func total(N)(x: in i32[N], s: inout i32[]) stage scheduled {\n  for i in 0..N { 's'[i]: s[] sum= x[i] }\n}\n",
+    },
+    CodeInfo {
+        code: DIVERGENT,
+        title: "a divergent barrier: not all iterations of its loop reach it equally often",
+        explanation: "All iterations of a concurrent loop wait for one another at its barriers, so each must reach them \
+                      equally often; otherwise the others wait forever. Between the loop and the barrier, conditions and bounds \
+                      of loops must not depend on the loop's variable, on those of concurrent loops inside of it, or on arrays \
+                      that each iteration has for itself. Put the barrier outside of the condition, and what it guards inside.",
+        wrong: "func f(N)(x: in i32[N], y: inout i32[N]) stage scheduled {\n  for i in 0..N cpu {\n    if i < 3 {\n      'y'[i]: y[i] = x[i]\n      barrier i\n    }\n  }\n}\n",
+        right: "func f(N)(x: in i32[N], y: inout i32[N]) stage scheduled {\n  for i in 0..N cpu {\n    if i < 3 {\n      'y'[i]: y[i] = x[i]\n    }\n    barrier i\n  }\n}\n",
     },
 ];

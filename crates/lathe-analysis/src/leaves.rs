@@ -5,6 +5,7 @@ use lathe_ir::stmt::{AccessMode, Atomic, AtomicOp, Enters, Part};
 use lathe_ir::{Access, BufId, Dim, Executor, Expr, ExprKind, Label, Name, ReduceOp, Stmt, StmtKind, View};
 use lathe_ir::{build, ids::Binder};
 use std::collections::{HashMap, HashSet};
+use std::sync::LazyLock;
 
 /// How a statement touches an element.
 #[derive(Clone, Debug, PartialEq)]
@@ -125,23 +126,27 @@ pub(crate) struct Leaf<'a> {
 impl<'a> Leaf<'a> {
     /// The loops among the first steps of the path.
     pub fn levels(&self, steps: usize) -> Vec<Level<'a>> {
-        let mut out = Vec::new();
+        self.stepped(steps).map(|(_, level)| level).collect()
+    }
+
+    /// The loops among the first steps of the path, with the number of their step.
+    pub fn stepped(&self, steps: usize) -> impl Iterator<Item = (usize, Level<'a>)> {
         let mut whiles = 0;
-        for step in self.path.iter().take(steps) {
-            match step.stmt.enters(step.position) {
-                Enters::Loop(l) => out.push(Level::Loop(&l.binder, &l.exec)),
+        self.path.iter().enumerate().take(steps).filter_map(move |(k, step)| {
+            let level = match step.stmt.enters(step.position) {
+                Enters::Loop(l) => Level::Loop(&l.binder, &l.exec),
                 Enters::While(_) => {
-                    out.push(Level::While(whiles));
                     whiles += 1;
+                    Level::While(whiles - 1)
                 }
                 Enters::Nothing
                 | Enters::Let(..)
                 | Enters::Condition(..)
                 | Enters::Alloc(_)
-                | Enters::Value(_) => {}
-            }
-        }
-        out
+                | Enters::Value(_) => return None,
+            };
+            Some((k, level))
+        })
     }
 
     pub fn whiles(&self) -> usize {
@@ -257,8 +262,24 @@ impl Loads {
 /// Collects the leaves of a subtree, in the order in which they stand. Of accesses, only those to
 /// buffers in `conflicting` are kept.
 pub(crate) fn leaves<'a>(root: &'a Stmt, conflicting: &HashSet<BufId>) -> Result<Vec<Leaf<'a>>, Obstacle> {
-    let mut c =
-        Collector { conflicting, path: Vec::new(), items: Vec::new(), headers: Vec::new(), out: Vec::new() };
+    collected(root, conflicting, false)
+}
+
+/// As [`leaves`], for whoever knows what barriers order.
+pub(crate) fn leaves_between_barriers<'a>(
+    root: &'a Stmt,
+    conflicting: &HashSet<BufId>,
+) -> Result<Vec<Leaf<'a>>, Obstacle> {
+    collected(root, conflicting, true)
+}
+
+fn collected<'a>(
+    root: &'a Stmt,
+    conflicting: &HashSet<BufId>,
+    barriers: bool,
+) -> Result<Vec<Leaf<'a>>, Obstacle> {
+    let (path, items, headers, out) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let mut c = Collector { conflicting, barriers, path, items, headers, out };
     c.visit(root)?;
     Ok(c.out)
 }
@@ -273,6 +294,8 @@ fn obstacle(view: &View) -> Obstacle {
 
 struct Collector<'a, 'c> {
     conflicting: &'c HashSet<BufId>,
+    /// Barriers are passed over.
+    barriers: bool,
     path: Vec<Step<'a>>,
     items: Vec<Item<'a>>,
     /// Reads of conditions, bounds and `let` values around the current place.
@@ -314,6 +337,10 @@ impl<'a> Collector<'a, '_> {
             StmtKind::Check { cond, .. } => self.unlabelled(&[cond], "a check"),
             StmtKind::Assume { fact, .. } => self.unlabelled(&[fact], "an assumption"),
             StmtKind::Prefetch(_) => Ok(()),
+            StmtKind::Barrier { .. } if self.barriers => {
+                self.barrier(s);
+                Ok(())
+            }
             StmtKind::Barrier { .. } => Err("the statement contains a barrier".into()),
             StmtKind::Token { .. } | StmtKind::Async { .. } | StmtKind::Wait { .. } => {
                 Err("the statement contains an asynchronous statement".into())
@@ -413,6 +440,13 @@ impl<'a> Collector<'a, '_> {
         } else {
             Err(format!("{what} inside the statement reads an array that is also written there"))
         }
+    }
+
+    /// A barrier touches what the conditions and bounds around it read.
+    fn barrier(&mut self, stmt: &'a Stmt) {
+        static LABEL: LazyLock<Label> = LazyLock::new(|| Label::new("barrier"));
+        let (path, items, touches) = (self.path.clone(), self.items.clone(), self.headers.clone());
+        self.out.push(Leaf { label: &LABEL, instance: Vec::new(), stmt, path, items, dims: &[], touches });
     }
 
     /// A statement with a label: what it touches itself, then what it reads for its values, then for subscripts.

@@ -55,14 +55,6 @@ fn compare(env: &Env, before: &Stmt, after: &Stmt, proof: &mut OrderProof) -> Re
     compare_of(env, (before, after), &conflicting, &conflicting, proof)
 }
 
-/// As [`order_preserved`] for the accesses to one array, which shares its memory with no other. Gives how many pairs of
-/// statements were examined.
-pub(crate) fn order_of(env: &Env, before: &Stmt, after: &Stmt, array: BufId) -> Result<usize, OrderRefusal> {
-    let mut proof = OrderProof::default();
-    compare_of(env, (before, after), &HashSet::from([array]), &written_buffers(before), &mut proof)?;
-    Ok(proof.pairs)
-}
-
 /// The check of one changed subtree, for accesses to some buffers.
 fn compare_of(
     env: &Env,
@@ -213,11 +205,11 @@ enum Freedom {
 
 /// One way in which two leaves conflict, for messages.
 pub(crate) struct Conflict<'t> {
-    touches: (&'t Touch, &'t Touch),
+    pub touches: (&'t Touch, &'t Touch),
     /// Holds where this is the conflict.
     pub when: Conj,
     /// Subscripts, where they are known exactly.
-    element: Option<Vec<Lin>>,
+    pub element: Option<Vec<Lin>>,
 }
 
 impl Check<'_, '_> {
@@ -380,12 +372,12 @@ impl Check<'_, '_> {
                         return Ok(Some(Violation {
                             first: (a.label.clone(), text(&instance_a[..a.instance.len()])),
                             second: (b.label.clone(), text(&instance_b[..b.instance.len()])),
-                            buffer: self.buffer_name(a, touch.0.buffer),
+                            buffer: buffer_name(self.env, a, touch.0.buffer),
                             element: hit
                                 .and_then(|c| c.element.as_ref())
                                 .and_then(|e| e.iter().map(|l| l.at(&point)).collect()),
                             kind: kind_of(touch),
-                            sizes: self.outer_values(&outer, &point),
+                            sizes: outer_values(self.env, &outer, &point),
                             places: (a.stmt.places().clone(), b.stmt.places().clone()),
                             carried_by: carrier(&levels, &x, &y, &point),
                             concurrent,
@@ -417,7 +409,7 @@ impl Check<'_, '_> {
         let mut wrong: Vec<(Conj, bool)> = Vec::new();
         let in_order = matches!(demand, Demand::Ordered | Demand::KeptOrdered);
         let divisible = |l: usize| match demand {
-            Demand::Indivisible(p, q) => self.beyond(na, p, l) || self.beyond(nb, q, l),
+            Demand::Indivisible(p, q) => beyond(self.env, na, p, l) || beyond(self.env, nb, q, l),
             _ => true,
         };
         for (l, level) in levels.iter().enumerate() {
@@ -467,27 +459,27 @@ impl Check<'_, '_> {
             ))),
         }
     }
+}
 
-    /// Whether a loop around a leaf, by its number, is outside of the loops that a scope names.
-    fn beyond(&self, leaf: &Leaf, scope: &Name, level: usize) -> bool {
-        !within(self.env, scope) && scope_level(leaf, scope).is_some_and(|first| level < first)
-    }
+/// Whether a loop around a leaf, by its number, is outside of the loops that a scope names.
+pub(crate) fn beyond(env: &Env, leaf: &Leaf, scope: &Name, level: usize) -> bool {
+    !within(env, scope) && scope_level(leaf, scope).is_some_and(|first| level < first)
+}
 
-    fn buffer_name(&self, leaf: &Leaf, id: BufId) -> Name {
-        let allocated = leaf.path.iter().filter_map(|step| step.stmt.allocated());
-        let local = allocated.filter(|b| b.id == id).map(|b| b.name.clone()).next();
-        local.or_else(|| self.env.buffer(id).map(|b| b.name.clone())).unwrap_or_else(|| "?".into())
-    }
+pub(crate) fn buffer_name(env: &Env, leaf: &Leaf, id: BufId) -> Name {
+    let allocated = leaf.path.iter().filter_map(|step| step.stmt.allocated());
+    let local = allocated.filter(|b| b.id == id).map(|b| b.name.clone()).next();
+    local.or_else(|| env.buffer(id).map(|b| b.name.clone())).unwrap_or_else(|| "?".into())
+}
 
-    /// Sizes and enclosing variables with their values.
-    fn outer_values(&self, outer: &Scope, point: &[i64]) -> Vec<(Name, i64)> {
-        let binders = self.env.items.iter().filter_map(|i| match i {
-            Item::Size(b) | Item::Loop { binder: b, .. } => Some(*b),
-            Item::Scalar(b) | Item::Let(b, _) if b.ty.is_int() => Some(*b),
-            _ => None,
-        });
-        binders.filter_map(|b| Some((b.name.clone(), *point.get(outer.col(b.id)? as usize)?))).collect()
-    }
+/// Sizes and enclosing variables with their values.
+pub(crate) fn outer_values(env: &Env, outer: &Scope, point: &[i64]) -> Vec<(Name, i64)> {
+    let binders = env.items.iter().filter_map(|i| match i {
+        Item::Size(b) | Item::Loop { binder: b, .. } => Some(*b),
+        Item::Scalar(b) | Item::Let(b, _) if b.ty.is_int() => Some(*b),
+        _ => None,
+    });
+    binders.filter_map(|b| Some((b.name.clone(), *point.get(outer.col(b.id)? as usize)?))).collect()
 }
 
 /// A state with one alternative of each clause, as far as they do not contradict each other evidently.
@@ -511,7 +503,7 @@ fn takes_turns(level: &Level, a: &Leaf, b: &Leaf) -> bool {
     x.order == MemoryOrder::InOrder && std::ptr::eq(a, b) && named(level) && once
 }
 
-fn is_ordered(level: &Level) -> bool {
+pub(crate) fn is_ordered(level: &Level) -> bool {
     match level {
         Level::Loop(_, exec) => exec.is_ordered(),
         Level::While(_) => true,
@@ -529,6 +521,20 @@ fn scope_level(leaf: &Leaf, scope: &Name) -> Option<usize> {
     all.iter().position(|l| matches!(l, Level::Loop(_, exec) if exec.name() == *scope))
 }
 
+/// An atomic that orders accesses beside its own.
+pub(crate) fn orders_others(root: &Stmt) -> Option<Label> {
+    let mut found = None;
+    lathe_ir::visit::walk(root, &mut |s, _| {
+        if let StmtKind::Atomic(a) = s.kind()
+            && !matches!(a.order, MemoryOrder::Relaxed | MemoryOrder::InOrder)
+        {
+            found = Some(a.label.clone());
+        }
+        found.is_none()
+    });
+    found
+}
+
 /// Refuses what pairs of accesses do not show: atomics that order other accesses, and atomics whose
 /// scope shrinks.
 fn atomics_stay(
@@ -536,19 +542,8 @@ fn atomics_stay(
     (before, old): (&Stmt, &[Leaf]),
     (after, new): (&Stmt, &[Leaf]),
 ) -> Result<(), String> {
-    for tree in [before, after] {
-        let mut orders = None;
-        lathe_ir::visit::walk(tree, &mut |s, _| {
-            if let StmtKind::Atomic(a) = s.kind()
-                && !matches!(a.order, MemoryOrder::Relaxed | MemoryOrder::InOrder)
-            {
-                orders = Some(a.label.clone());
-            }
-            orders.is_none()
-        });
-        if let Some(label) = orders {
-            return Err(format!("the atomic `{label}` orders other accesses"));
-        }
+    if let Some(label) = [before, after].into_iter().find_map(orders_others) {
+        return Err(format!("the atomic `{label}` orders other accesses"));
     }
     let parallel = |i: &Item| matches!(i, Item::Loop { exec, .. } if !exec.is_ordered());
     if !env.items.iter().any(parallel) {

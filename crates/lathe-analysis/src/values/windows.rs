@@ -2,11 +2,11 @@
 //! statement that the local array was put around, what fills it before that, and what is done with it behind.
 
 use super::{Change, only_in};
-use crate::concurrent::runs_apart;
 use crate::env::{Env, Item};
 use crate::leaves::{leaves, written_buffers};
 use crate::memory::{Memory, Place as Cell};
 use crate::mirror::{Again, Dimension, Mirror, Parts, Staged, erased, mirrors, partial_results, recomputes};
+use crate::races::runs_apart;
 use lathe_ir::stmt::Effects;
 use lathe_ir::visit::{self, Path, loads_of};
 use lathe_ir::{BufId, Buffer, Expr, Stmt, VarId, View, build};

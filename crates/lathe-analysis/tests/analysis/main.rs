@@ -1,6 +1,7 @@
 //! The tests of the crate that build trees.
 
 mod atomics;
+mod barriers;
 mod bounds;
 mod concurrent;
 mod defined;

@@ -365,7 +365,23 @@ fn trees_with_races_run_in_the_interpreter_alone() {
     // The interpreter runs it all the same, and sees what happens.
     f.fails("run race.tree -D N=9 --engine interpreter", 1, "E0410");
     f.ok("run race.tree -D N=1 --engine interpreter");
-    // What tokens and barriers order is not proved: it is looked at in every run.
+    // Barriers order what stands on both sides of them; all iterations must reach them.
+    let rows = |first: &str, second: &str| {
+        format!(
+            "func f(N)(x: in i32[N, 8], y: out i32[N, 8]) stage scheduled {{\n  for g in 0..N level(grid) {{\n    \
+             alloc s: i32[8] shared\n    for t in 0..8 level(block) {{\n      's'[g, t]: s[t] = x[g, t]\n      {first}\n      \
+             'y'[g, t]: y[g, t] = s[7 - t]\n      {second}\n    }}\n  }}\n}}\n"
+        )
+    };
+    f.write("rows.tree", rows("barrier t", ""));
+    assert!(!f.ok("check rows.tree").stderr.contains("E05"));
+    f.ok("run rows.tree -D N=3 --engine interpreter");
+    f.write("rows.tree", rows("", "barrier t"));
+    let checked = f.ok("check rows.tree").stderr;
+    assert!(checked.contains("E0505") && checked.contains("`barrier t`"), "{checked}");
+    f.write("rows.tree", rows("if t < 4 { barrier t }", ""));
+    assert!(f.ok("check rows.tree").stderr.contains("E0506"));
+    // What tokens order is not proved: it is looked at in every run.
     let copy = |before: &str, after: &str| {
         format!(
             "func f(N)(x: in f32[N], y: out f32[N]) stage scheduled {{\n  alloc t: f32[1] host\n  token k\n  \

@@ -1,0 +1,315 @@
+//! Whether what a tree runs at the same time may run so: trees that no strategy made say it by themselves.
+//!
+//! Two accesses of one element, of which one writes, are ordered by the outermost loop in which their iterations differ,
+//! if it runs its iterations in order; by their sequence, if they differ in none; and by a barrier between them. The
+//! rest is a race. For each pair of accesses, and each concurrent loop around both, that is one system: both in the
+//! domain, one element, different iterations of the loop, and no barrier passed from the one to the other
+//! ([`between`]). The model follows "barrier intervals" of SPMD programs as in Loopy's check of dependences, which orders
+//! instances per thread, per group and globally; here every concurrent loop has barriers of its own.
+
+mod between;
+mod uneven;
+
+use crate::budget::within_work;
+use crate::codes;
+use crate::copy::{Copy, Place, earlier};
+use crate::env::Env;
+use crate::leaves::{
+    Leaf, Level, Obstacle, Relative, Role, Touch, leaves, leaves_between_barriers, relate, written_buffers,
+};
+use crate::order::{aliases, beyond, buffer_name, conflict_of, is_ordered, orders_others, outer_values};
+use crate::refusal::{instance_text, sizes_text};
+use crate::solve::{Answer, Reduced, refuted, solve_from};
+use crate::system::{Conj, Lin};
+use crate::translate::{Builder, Scope};
+use between::Between;
+use lathe_diagnostics::{Diagnostic, Places};
+use lathe_ir::visit::walk;
+use lathe_ir::{BufId, Executor, Function, Label, Module, Name, Space, Stmt, StmtKind};
+use std::collections::HashSet;
+use uneven::Varying;
+
+/// What the questions about one function may take ([`within_work`]).
+const WORK: u64 = 160_000_000;
+
+/// Refuses a function of which iterations that run at the same time touch one element, and one of them writes it, with no
+/// barrier between; and one with barriers that not all iterations are shown to reach. Nothing for trees whose iterations
+/// run in order, and for those with asynchronous statements, which are ordered where their tokens are waited for.
+pub fn prove_concurrent(module: &Module, func: &Function) -> Vec<Diagnostic> {
+    let (mut concurrent, mut tokens) = (false, false);
+    walk(&func.body, &mut |s, _| {
+        concurrent |= s.as_loop().is_some_and(|l| !l.exec.is_ordered());
+        tokens |= matches!(s.kind(), StmtKind::Token { .. });
+        true
+    });
+    if !concurrent || tokens {
+        return Vec::new();
+    }
+    let uneven = uneven::uneven_barriers(func);
+    if !uneven.is_empty() {
+        return uneven;
+    }
+    let env = Env::root(module, func);
+    let written = written_buffers(&func.body);
+    let mut conflicting = written.clone();
+    conflicting.extend(aliases(&env).into_iter().filter(|(a, _)| written.contains(a)).map(|(_, b)| b));
+    match within_work(WORK, || {
+        races(&env, &func.body, &written, leaves_between_barriers(&func.body, &conflicting))
+    }) {
+        Ok(_) => Vec::new(),
+        Err(found) => vec![found.to_diagnostic(&func.name)],
+    }
+}
+
+/// Whether iterations of a statement that run at the same time touch no element of an array that one of them writes. Gives
+/// how many pairs of statements were examined.
+///
+/// # Errors
+/// What could not be shown, in words.
+pub(crate) fn runs_apart(env: &Env, s: &Stmt, array: BufId) -> Result<usize, String> {
+    let array = HashSet::from([array]);
+    races(env, s, &written_buffers(s), leaves(s, &array))
+        .map_err(|found| found.to_diagnostic("the statement").message)
+}
+
+/// What was found instead of a proof.
+enum Found {
+    Race(Box<Race>),
+    Undecided(String),
+}
+
+/// Two instances that touch one element in different iterations of a concurrent loop.
+struct Race {
+    instances: [(Label, Vec<i64>); 2],
+    places: [Places; 2],
+    buffer: Name,
+    element: Option<Vec<i64>>,
+    sizes: Vec<(Name, i64)>,
+    /// The concurrent loop, and the iterations.
+    of: (Name, Executor),
+    iterations: Option<(i64, i64)>,
+    /// The point is one of the program.
+    exact: bool,
+}
+
+impl Found {
+    fn to_diagnostic(&self, function: &str) -> Diagnostic {
+        let race = match self {
+            Found::Race(race) => race,
+            Found::Undecided(why) => {
+                let text = format!("`{function}` could not be shown to be free of races: {why}");
+                return Diagnostic::error(codes::RACE, text);
+            }
+        };
+        let [first, second] = &race.instances;
+        let (first, second) =
+            (instance_text(first.0.as_str(), &first.1), instance_text(second.0.as_str(), &second.1));
+        let may = if race.exact { "" } else { "may " };
+        let (of, exec) = &race.of;
+        let mut d = Diagnostic::error(
+            codes::RACE,
+            format!(
+                "`{function}` {may}run{} `{first}` and `{second}` at the same time",
+                if race.exact { "s" } else { "" }
+            ),
+        )
+        .at_places(&race.places[0], &format!("`{first}`"))
+        .at_places(&race.places[1], &format!("`{second}`"));
+        let element = match &race.element {
+            Some(e) => format!("`{}`", instance_text(&race.buffer, e)),
+            None => format!("an element of `{}`", race.buffer),
+        };
+        let which = match race.iterations {
+            Some((a, b)) => format!("iterations {a} and {b} of `{of}`"),
+            None => format!("two iterations of `{of}`"),
+        };
+        let with =
+            if race.sizes.is_empty() { String::new() } else { format!(", with {}", sizes_text(&race.sizes)) };
+        d = d.note(format!("{which} access {element}, and one of them writes it{with}"));
+        match exec {
+            Executor::Vector(_) => d,
+            _ => d.help(format!(
+                "`barrier {of}` between the two orders them, where all iterations of `{of}` reach it"
+            )),
+        }
+    }
+}
+
+struct Check<'e, 'w> {
+    env: &'e Env<'e>,
+    start: (Builder<'w>, Scope),
+    aliases: HashSet<(BufId, BufId)>,
+}
+
+/// What distinguishes conflicts that are put as one question.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Kind<'t> {
+    at: (Place, Place),
+    spaces: (Space, Space),
+    /// The scopes of two atomics.
+    scopes: Option<(&'t Name, &'t Name)>,
+}
+
+/// The pairs of accesses of a statement's leaves; gives how many of them were examined.
+fn races<'a>(
+    env: &Env,
+    root: &'a Stmt,
+    written: &HashSet<BufId>,
+    leaves: Result<Vec<Leaf<'a>>, Obstacle>,
+) -> Result<usize, Found> {
+    if let Some(label) = orders_others(root) {
+        return Err(Found::Undecided(format!("the atomic `{label}` orders other accesses")));
+    }
+    let all = leaves.map_err(Found::Undecided)?;
+    let mut builder = Builder::new(written);
+    let outer = builder.surroundings(env);
+    let check = Check { env, start: (builder, outer), aliases: aliases(env).into_iter().collect() };
+    let mut pairs = 0;
+    for (i, a) in all.iter().enumerate() {
+        for b in &all[i..] {
+            pairs += usize::from(check.pair(a, b)?);
+        }
+    }
+    Ok(pairs)
+}
+
+impl Check<'_, '_> {
+    /// Whether the two touch one buffer at all.
+    fn pair(&self, a: &Leaf, b: &Leaf) -> Result<bool, Found> {
+        let mut kinds: Vec<(Kind, Vec<(&Touch, &Touch)>)> = Vec::new();
+        for x in &a.touches {
+            for y in b.touches.iter().filter(|y| self.conflict(x, y)) {
+                let scopes = x.role.scope().zip(y.role.scope());
+                let spaces = (self.space(a, x.buffer), self.space(b, y.buffer));
+                let kind = Kind { at: (Place::of(x), Place::of(y)), spaces, scopes };
+                match kinds.iter_mut().find(|(k, _)| *k == kind) {
+                    Some((_, list)) => list.push((x, y)),
+                    None => kinds.push((kind, vec![(x, y)])),
+                }
+            }
+        }
+        for (kind, touches) in &kinds {
+            let (common, _) = relate(&a.path[..kind.at.0.depth], &b.path[..kind.at.1.depth]);
+            for (level, of) in a.levels(common).iter().enumerate() {
+                let Level::Loop(_, exec) = of else { continue };
+                let divisible = kind
+                    .scopes
+                    .is_none_or(|(p, q)| beyond(self.env, a, p, level) || beyond(self.env, b, q, level));
+                if exec.is_ordered() || !divisible {
+                    continue;
+                }
+                let fenced = self.unordered(level, (a, kind.at.0), (b, kind.at.1), kind, touches, false)?;
+                if fenced && !std::ptr::eq(a, b) {
+                    let turned: Vec<(&Touch, &Touch)> = touches.iter().map(|(x, y)| (*y, *x)).collect();
+                    let kind = Kind { spaces: (kind.spaces.1, kind.spaces.0), ..*kind };
+                    self.unordered(level, (b, kind.at.1), (a, kind.at.0), &kind, &turned, true)?;
+                }
+            }
+        }
+        Ok(!kinds.is_empty())
+    }
+
+    fn conflict(&self, x: &Touch, y: &Touch) -> bool {
+        let atomics = matches!((&x.role, &y.role), (Role::Atomic(_), Role::Atomic(_)));
+        (x.role.writes() || y.role.writes())
+            && (x.buffer == y.buffer || !atomics && self.aliases.contains(&(x.buffer, y.buffer)))
+    }
+
+    fn space(&self, leaf: &Leaf, id: BufId) -> Space {
+        let mut local = leaf.path.iter().filter_map(|step| step.stmt.allocated());
+        let found = local.find(|b| b.id == id).or_else(|| self.env.buffer(id));
+        found.map_or(Space::Host, |b| b.space)
+    }
+
+    /// Looks for instances in different iterations of one concurrent loop around both, `a`'s no later than `b`'s by the
+    /// barriers that were passed. Whether barriers were looked at: without any, the other direction is the same question.
+    fn unordered(
+        &self,
+        level: usize,
+        (a, at_a): (&Leaf, Place),
+        (b, at_b): (&Leaf, Place),
+        kind: &Kind,
+        touches: &[(&Touch, &Touch)],
+        turned: bool,
+    ) -> Result<bool, Found> {
+        let (common, relative) = relate(&a.path[..at_a.depth], &b.path[..at_b.depth]);
+        let relative = if turned && relative == Relative::Same { Relative::Second } else { relative };
+        let levels = a.levels(common);
+        let excluded = relative == Relative::Apart && one_branch(a, level, common);
+        if excluded && !levels[level + 1..].iter().any(is_ordered) {
+            return Ok(false);
+        }
+        let (mut builder, outer) = self.start.clone();
+        let mut x = Copy::new(&mut builder, &outer, a, &at_a);
+        let mut y = Copy::new(&mut builder, &outer, b, &at_b);
+        let conflicts: Vec<_> =
+            touches.iter().map(|t| conflict_of(&mut builder, a, &levels, (&mut x, &mut y), *t)).collect();
+        let differ = vec![earlier(&levels, level, &x, &y), earlier(&levels, level, &y, &x)];
+        let mut clauses: Vec<Vec<Conj>> = vec![conflicts.iter().map(|c| c.when.clone()).collect(), differ];
+        let mut fenced = false;
+        let owners = a.stepped(common).take(level + 1).filter(|(_, l)| !is_ordered(l));
+        for (step, _) in owners {
+            let mut between = Between::new(&mut builder, a.path[step].stmt, kind.spaces);
+            if !between.any() {
+                continue;
+            }
+            fenced = true;
+            let ways =
+                between.ways(step + 1, (a, &mut x, at_a), (b, &mut y, at_b), (common, relative), excluded);
+            if ways.is_empty() {
+                return Ok(true);
+            }
+            if !ways.iter().any(Vec::is_empty) {
+                clauses.push(ways);
+            }
+        }
+        clauses.append(&mut builder.system.clauses);
+        let mut state = Reduced::default();
+        if !state.absorb(&builder.system.cons) || refuted(&state, &clauses) {
+            return Ok(fenced);
+        }
+        match solve_from(&state, &[], &clauses, builder.system.columns) {
+            Answer::Empty => Ok(fenced),
+            Answer::Unknown => Err(Found::Undecided(format!(
+                "whether `{}` and `{}` may run at the same time could not be decided within the budget",
+                a.label, b.label
+            ))),
+            Answer::Point(p) => {
+                let exact = builder.system.exact && !builder.system.symbolic;
+                let hit = conflicts.iter().find(|c| c.when.iter().all(|c| c.holds(&p)));
+                let touch = hit.map_or(touches[0], |c| c.touches);
+                let (ia, ib) = (x.instance(&mut builder, a), y.instance(&mut builder, b));
+                let numbers = |v: &[Option<Lin>], n: usize| -> Vec<i64> {
+                    v[..n].iter().map(|l| l.as_ref().and_then(|l| l.at(&p)).unwrap_or(0)).collect()
+                };
+                let Level::Loop(binder, exec) = &levels[level] else { return Ok(fenced) };
+                let iterations = x.level(&levels[level]).zip(y.level(&levels[level]));
+                Err(Found::Race(Box::new(Race {
+                    instances: [
+                        (a.label.clone(), numbers(&ia, a.instance.len())),
+                        (b.label.clone(), numbers(&ib, b.instance.len())),
+                    ],
+                    places: [a.stmt.places().clone(), b.stmt.places().clone()],
+                    buffer: buffer_name(self.env, a, touch.0.buffer),
+                    element: hit
+                        .and_then(|c| c.element.as_ref())
+                        .and_then(|e| e.iter().map(|l| l.at(&p)).collect()),
+                    sizes: outer_values(self.env, &outer, &p),
+                    of: (binder.name.clone(), (*exec).clone()),
+                    iterations: iterations.and_then(|(i, j)| Some((i.at(&p)?, j.at(&p)?))),
+                    exact,
+                })))
+            }
+        }
+    }
+}
+
+/// Whether all iterations of a concurrent loop take the same branch of the `if` at the end of a path's common part, when
+/// they are at the same iterations of the serial loops around it.
+fn one_branch(leaf: &Leaf, level: usize, common: usize) -> bool {
+    let Some((owner, Level::Loop(binder, _))) = leaf.stepped(common).nth(level) else { return false };
+    let mut varying = Varying::between(binder.id);
+    leaf.path[owner + 1..common].iter().for_each(|step| varying.enter(step.stmt, step.position));
+    let cond = leaf.path.get(common).and_then(|step| step.stmt.as_if());
+    cond.is_some_and(|(cond, ..)| !varying.differs(cond))
+}
