@@ -3,6 +3,8 @@
 //! detection of races, on an OpenCL device, and on CPUs, where blocks are iterations and phases are loops.
 
 use super::*;
+use lathe_analysis::prove_concurrent;
+use lathe_ir::{Function, Module, Stmt, StmtKind};
 
 /// How many trees there are, unless `LATHE_CASES` says otherwise.
 const CASES: u64 = 12;
@@ -185,4 +187,52 @@ fn random_trees_agree() {
         agree_with(&[opencl()], &[false], 2, &text, sizes);
         agree_with(&[Engine::LLVM], &[false], 1, &on_threads(&text), sizes);
     }
+}
+
+/// The statement without its `n`-th barrier, if it has so many.
+fn without_barrier(s: &Stmt, n: &mut usize) -> Stmt {
+    if matches!(s.kind(), StmtKind::Barrier { .. }) {
+        *n = n.wrapping_sub(1);
+        return if *n == usize::MAX { Stmt::empty() } else { s.clone() };
+    }
+    let children: Vec<Stmt> = s.children().map(|c| without_barrier(c, n)).collect();
+    if children.is_empty() { s.clone() } else { s.with_children(children) }
+}
+
+/// Whether a run of two blocks, or clusters, finds a race, or reads what was to be written before.
+fn races(m: &Module, f: &Function) -> bool {
+    let program = Program::new(m, f, Order::Reference, true).expect("a program");
+    program.run(&mut inputs(f, &[2], 3), &Run { races: true, ..Run::default() }).is_err()
+}
+
+/// Kernels are proved to be free of races for all sizes; with a barrier left out, the proof and runs find the same.
+#[test]
+fn missing_barriers_are_found_without_a_run() {
+    let cases = std::env::var("LATHE_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(CASES);
+    let (mut needed, mut found) = (0, 0);
+    for seed in 0..cases {
+        let text = tree(seed);
+        let (m, f) = parse(&text);
+        for cluster in [1, 8] {
+            let limits = Limits { cluster, ..Limits::default() };
+            let kernel = to_spmd(&f, limits).expect("kernels");
+            let said = prove_concurrent(&m, &kernel);
+            assert!(said.is_empty(), "{seed}: {}\n{}", said[0], print_function(&kernel));
+            for n in 0.. {
+                let mut left = n;
+                let body = without_barrier(&kernel.body, &mut left);
+                if left <= n {
+                    break;
+                }
+                let kernel = Function { body, ..kernel.clone() };
+                let said = prove_concurrent(&m, &kernel);
+                let raced = races(&m, &kernel);
+                assert!(!raced || !said.is_empty(), "{seed}, barrier {n}:\n{}", print_function(&kernel));
+                needed += usize::from(raced);
+                found += usize::from(!said.is_empty());
+            }
+        }
+    }
+    println!("{needed} barriers are needed in runs, {found} by proof");
+    assert!(needed > 0 && found - needed <= found / 20, "{needed} of {found}");
 }
