@@ -48,7 +48,7 @@ pub use mirror::{Dimension, reads_apart};
 pub use order::order_preserved;
 pub use overwrite::overwrites_all;
 pub use padding::padded;
-pub use races::prove_concurrent;
+pub use races::{certain_race, prove_concurrent};
 pub use refusal::{DepKind, OrderProof, OrderRefusal, Violation};
 pub use scan::{Scan, scan_affine};
 pub use values::{

@@ -36,29 +36,43 @@ const WORK: u64 = 160_000_000;
 /// barrier between; and one with barriers that not all iterations are shown to reach. Nothing for trees whose iterations
 /// run in order, and for those with asynchronous statements, which are ordered where their tokens are waited for.
 pub fn prove_concurrent(module: &Module, func: &Function) -> Vec<Diagnostic> {
-    let (mut concurrent, mut tokens) = (false, false);
-    walk(&func.body, &mut |s, _| {
-        concurrent |= s.as_loop().is_some_and(|l| !l.exec.is_ordered());
-        tokens |= matches!(s.kind(), StmtKind::Token { .. });
-        true
-    });
-    if !concurrent || tokens {
+    if !decidable(func) {
         return Vec::new();
     }
     let uneven = uneven::uneven_barriers(func);
     if !uneven.is_empty() {
         return uneven;
     }
+    races_in(module, func).map(|found| found.to_diagnostic(&func.name)).into_iter().collect()
+}
+
+/// A race that runs of a function surely have, for the sizes that the message names; as [`prove_concurrent`], but what is
+/// undecided is no refusal.
+pub fn certain_race(module: &Module, func: &Function) -> Option<Diagnostic> {
+    if !decidable(func) || !uneven::uneven_barriers(func).is_empty() {
+        return None;
+    }
+    races_in(module, func).filter(Found::certain).map(|found| found.to_diagnostic(&func.name))
+}
+
+/// Whether iterations run at the same time, ordered by nothing but barriers.
+fn decidable(func: &Function) -> bool {
+    let (mut concurrent, mut tokens) = (false, false);
+    walk(&func.body, &mut |s, _| {
+        concurrent |= s.as_loop().is_some_and(|l| !l.exec.is_ordered());
+        tokens |= matches!(s.kind(), StmtKind::Token { .. });
+        true
+    });
+    concurrent && !tokens
+}
+
+fn races_in(module: &Module, func: &Function) -> Option<Found> {
     let env = Env::root(module, func);
     let written = written_buffers(&func.body);
     let mut conflicting = written.clone();
     conflicting.extend(aliases(&env).into_iter().filter(|(a, _)| written.contains(a)).map(|(_, b)| b));
-    match within_work(WORK, || {
-        races(&env, &func.body, &written, leaves_between_barriers(&func.body, &conflicting))
-    }) {
-        Ok(_) => Vec::new(),
-        Err(found) => vec![found.to_diagnostic(&func.name)],
-    }
+    within_work(WORK, || races(&env, &func.body, &written, leaves_between_barriers(&func.body, &conflicting)))
+        .err()
 }
 
 /// Whether iterations of a statement that run at the same time touch no element of an array that one of them writes. Gives
@@ -93,6 +107,10 @@ struct Race {
 }
 
 impl Found {
+    fn certain(&self) -> bool {
+        matches!(self, Found::Race(race) if race.exact)
+    }
+
     fn to_diagnostic(&self, function: &str) -> Diagnostic {
         let race = match self {
             Found::Race(race) => race,
@@ -275,7 +293,9 @@ impl Check<'_, '_> {
                 a.label, b.label
             ))),
             Answer::Point(p) => {
-                let exact = builder.system.exact && !builder.system.symbolic;
+                let exact = builder.system.exact
+                    && !builder.system.symbolic
+                    && touches.iter().all(|(x, y)| x.buffer == y.buffer);
                 let hit = conflicts.iter().find(|c| c.when.iter().all(|c| c.holds(&p)));
                 let touch = hit.map_or(touches[0], |c| c.touches);
                 let (ia, ib) = (x.instance(&mut builder, a), y.instance(&mut builder, b));

@@ -294,3 +294,23 @@ fn casts_between_all_types() {
         elementwise(from, &e);
     }
 }
+
+#[test]
+fn kernels_with_races_are_not_emitted() {
+    let tree = |barrier: &str| {
+        format!(
+            "func f(N)(A: in i32[N, 8], B: out i32[N, 8]) stage scheduled {{ for g in 0..N level(grid) {{ alloc S: i32[8] shared \
+             for t in 0..8 level(block) {{ 'S'[g, t]: S[t] = A[g, t] {barrier} 'B'[g, t]: B[g, t] = S[7 - t] }} }} }}"
+        )
+    };
+    for (barrier, code) in [
+        ("barrier t", None),
+        ("barrier t(shared)", None),
+        ("", Some("E0505")),
+        ("barrier t(global)", Some("E0505")),
+    ] {
+        let (m, f) = parse(&tree(barrier));
+        let emitted = emit(&m, &f, Language::Cuda, Limits::default());
+        assert_eq!(emitted.err().map(|d| d.code.0), code, "{barrier}");
+    }
+}

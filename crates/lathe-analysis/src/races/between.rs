@@ -77,13 +77,13 @@ impl<'b, 'w> Between<'b, 'w> {
             Relative::Same | Relative::Apart => out.push(equal(&levels, x, y)),
             Relative::First => {
                 let mut ways = vec![equal(&levels, x, y)];
-                self.tail(a, x, (common + 1, at_a.depth), &mut ways);
                 if let (Some(p), Some(q)) =
                     (a.path[..at_a.depth].get(common), b.path[..at_b.depth].get(common))
                 {
+                    self.tail(a, x, (common + 1, at_a.depth), &mut ways);
                     for s in p.stmt.as_seq().unwrap_or(&[]).iter().take(q.position).skip(p.position + 1) {
                         let free = self.free(s, x);
-                        both(&mut ways, &free);
+                        self.both(&mut ways, &free);
                     }
                     self.head(b, y, (common + 1, at_b.depth), &mut ways);
                 } else {
@@ -98,18 +98,26 @@ impl<'b, 'w> Between<'b, 'w> {
             let stmt = a.path[*k].stmt;
             let step = stmt.as_loop().map_or(1, |l| l.step);
             let adjacent = self.every_iteration(stmt, x);
+            self.builder.system.exact &= adjacent;
             let next = if adjacent { i.offset(step).and_then(|next| eq(&j, &next)) } else { gt(&j, &i) };
             ways[0].extend(next);
             self.tail(a, x, (k + 1, at_a.depth), &mut ways);
             self.head(b, y, (k + 1, at_b.depth), &mut ways);
             out.append(&mut ways);
         }
-        if out.len() > MAX_WAYS { vec![Conj::new()] } else { out }
+        if out.len() > MAX_WAYS { self.unknown() } else { out }
     }
 
     /// Nothing behind a place, within the given steps of its path, passes a barrier.
     fn tail(&mut self, leaf: &Leaf, copy: &mut Copy, (from, to): (usize, usize), ways: &mut Vec<Conj>) {
         self.rest(leaf, copy, (from, to), ways, false);
+        // Behind a condition or bound stands the statement that it is of; behind that of a `while`, perhaps.
+        let Some(step) = leaf.path.get(to) else { return };
+        let free = match to.checked_sub(1).and_then(|k| leaf.path.get(k)) {
+            Some(around) if matches!(around.stmt.kind(), StmtKind::While { .. }) => self.unknown(),
+            _ => self.free(step.stmt, copy),
+        };
+        self.both(ways, &free);
     }
 
     /// Nothing before it.
@@ -131,12 +139,13 @@ impl<'b, 'w> Between<'b, 'w> {
                 let part = if before { &list[..step.position] } else { &list[step.position + 1..] };
                 for s in part {
                     let free = self.free(s, copy);
-                    both(ways, &free);
+                    self.both(ways, &free);
                 }
             }
             let level = levels.iter().find(|(n, l)| *n == k && is_ordered(l)).map(|(_, l)| l);
             let (Some(l), Some(level)) = (step.stmt.as_loop(), level) else { continue };
             if !self.every_iteration(step.stmt, copy) {
+                self.builder.system.exact &= !self.has(step.stmt);
                 continue;
             }
             let Some(i) = copy.level(level) else { continue };
@@ -171,38 +180,55 @@ impl<'b, 'w> Between<'b, 'w> {
             for (branch, holds) in [(Some(then), true), (other, false)] {
                 let mut here = self.builder.ways(&mut copy.scope, cond, holds);
                 let free = branch.map_or_else(|| vec![Conj::new()], |branch| self.free(branch, copy));
-                both(&mut here, &free);
+                self.both(&mut here, &free);
                 ways.append(&mut here);
             }
             return ways;
         }
-        if repeats(s) {
-            // A loop whose iterations may each pass none says nothing.
-            let Some(l) = s.as_loop().filter(|_| self.every_iteration(s, copy)) else {
-                return vec![Conj::new()];
-            };
+        if let Some(l) = s.as_loop() {
+            // It has no iterations, or each passes none: then some does, whichever its variable stands for.
+            let mut ways = self.free(&l.body, copy);
+            self.builder.system.exact &= ways.is_empty();
             let lo = self.builder.value(&mut copy.scope, &l.lo);
             let hi = self.builder.value(&mut copy.scope, &l.hi);
-            return vec![ge(&lo, &hi).into_iter().collect()];
+            let empty: Conj = ge(&lo, &hi).into_iter().collect();
+            let never = empty.iter().any(|c| c.lin.terms.is_empty() && !c.holds(&[]));
+            ways.extend((!never).then_some(empty));
+            return ways;
+        }
+        if matches!(s.kind(), StmtKind::While { .. }) {
+            return self.unknown();
         }
         let mut ways = vec![Conj::new()];
         for child in s.children() {
             let free = self.free(child, copy);
-            both(&mut ways, &free);
+            self.both(&mut ways, &free);
         }
         ways
+    }
+
+    /// What cannot be said.
+    fn unknown(&mut self) -> Vec<Conj> {
+        self.builder.system.exact = false;
+        vec![Conj::new()]
+    }
+
+    /// One of each list holds. What would be too many alternatives is left out.
+    fn both(&mut self, ways: &mut Vec<Conj>, more: &[Conj]) {
+        if more.iter().any(Vec::is_empty) {
+            return;
+        }
+        if ways.len() * more.len() > MAX_WAYS {
+            self.builder.system.exact = false;
+            return;
+        }
+        *ways = ways
+            .iter()
+            .flat_map(|a| more.iter().map(move |b| a.iter().chain(b).cloned().collect()))
+            .collect();
     }
 }
 
 fn repeats(s: &Stmt) -> bool {
     s.as_loop().is_some() || matches!(s.kind(), StmtKind::While { .. })
-}
-
-/// One of each list holds. What would be too many alternatives is left out.
-fn both(ways: &mut Vec<Conj>, more: &[Conj]) {
-    if more.iter().any(Vec::is_empty) || !more.is_empty() && ways.len() * more.len() > MAX_WAYS {
-        return;
-    }
-    *ways =
-        ways.iter().flat_map(|a| more.iter().map(move |b| a.iter().chain(b).cloned().collect())).collect();
 }

@@ -84,13 +84,18 @@ pub fn capabilities() -> &'static Capabilities {
 /// Writes the kernels of a function, phased or SPMD.
 ///
 /// # Errors
-/// `E0701` naming a construct that devices do not take, `E0831` to `E0833` for trees that are no kernels.
+/// `E0701` naming a construct that devices do not take, `E0831` to `E0833` for trees that are no kernels, `E0505` for
+/// kernels with a race: threads that access one element, one writing, without a barrier in between.
 pub fn emit(module: &Module, func: &Function, language: Language, limits: Limits) -> Result<DeviceSource> {
     accept(language.word(), capabilities(), module, func)?;
     let func = &lathe_lower::calls::inline(module, func);
     let table = check_table(module, func).map_err(lift)?;
-    let lowered = lathe_device::to_spmd(&simplify_function(func), limits)?;
-    let lowered = halves::in_floats(&expand_function(module, &simplify_function(&lowered)));
+    let lowered = simplify_function(&lathe_device::to_spmd(&simplify_function(func), limits)?);
+    // What a phased tree orders, its kernels must order by barriers.
+    if let Some(race) = lathe_analysis::certain_race(module, &lowered) {
+        return Err(race);
+    }
+    let lowered = halves::in_floats(&expand_function(module, &lowered));
     let plan = lathe_device::plan(&lowered)?;
     let mut e = Emitter::new(module, &lowered, &table);
     e.names = Names::of_devices();
