@@ -17,11 +17,17 @@ mod value;
 
 pub use value::{only_value, reaches};
 
+use crate::budget::within_work;
 use crate::values::Change;
 use lathe_ir::{Function, ParamKind};
 use run::Run;
 use std::collections::BTreeSet;
 use term::{Graph, Slot, Term, What};
+
+/// So many nodes may be made and visited to compare two trees: some seconds.
+const WORK: u64 = 20_000_000;
+
+const SPENT: &str = "the trees compute too much to be compared within the budget";
 
 /// Whether two trees give the same results, fail alike, and act alike on others. Gives how many statements and values
 /// were examined.
@@ -29,6 +35,10 @@ use term::{Graph, Slot, Term, What};
 /// # Errors
 /// What could not be shown, in words.
 pub fn computes_the_same(c: &Change) -> Result<usize, String> {
+    within_work(WORK, || compared(c))
+}
+
+fn compared(c: &Change) -> Result<usize, String> {
     if c.before.sizes != c.after.sizes || c.before.params != c.after.params {
         return Err("the parameters were changed".into());
     }
@@ -41,6 +51,9 @@ pub fn computes_the_same(c: &Change) -> Result<usize, String> {
     let old = old.reached();
     let (mut new, other) = followed(&mut graph, c, c.after);
     let is = new.outcome();
+    if new.graph.is_spent() {
+        return Err(SPENT.into());
+    }
     let slots: BTreeSet<Slot> = was.keys().chain(is.keys()).copied().collect();
     for slot in slots {
         let initial = new.graph.make(What::Initial(slot), Vec::new());
@@ -53,6 +66,10 @@ pub fn computes_the_same(c: &Change) -> Result<usize, String> {
     }
     let examined = new.statements + new.demands().len();
     old.covers(&new)?;
+    // What was found with nothing left to spend was not found.
+    if new.graph.is_spent() {
+        return Err(SPENT.into());
+    }
     Ok(old.statements + examined)
 }
 

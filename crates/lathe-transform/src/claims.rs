@@ -1,13 +1,15 @@
 //! What a function owes before any step: the accesses that only a check or the user's word keeps in bounds.
 //! They stand in the evidence of the first step, so that an account of a strategy is complete.
 
+use crate::work::formula::formula;
+use lathe_analysis::{Change, Env};
 use lathe_ir::stmt::Establishes;
 use lathe_ir::visit;
-use lathe_ir::{Function, Stmt, StmtKind};
-use lathe_strategy::{Claim, Obligation};
+use lathe_ir::{Expr, Function, Module, Stmt, StmtKind};
+use lathe_strategy::{Claim, Formula, Obligation};
 
-/// One obligation per check and per trusted fact, in the order of the tree.
-pub fn claims(func: &Function) -> Vec<Obligation> {
+/// One obligation per check and per trusted fact, in the order of the tree. What holds is the condition in the tree.
+pub fn claims(module: &Module, func: &Function) -> Vec<Obligation> {
     let mut out: Vec<Obligation> = Vec::new();
     let mut add = |new: Obligation| {
         if !out.contains(&new) {
@@ -15,22 +17,37 @@ pub fn claims(func: &Function) -> Vec<Obligation> {
         }
     };
     let mut checked: Vec<Stmt> = Vec::new();
-    visit::walk(&func.body, &mut |s, _| {
-        if let StmtKind::Check { message, .. } = s.kind() {
+    visit::walk(&func.body, &mut |s, path| {
+        let holds = |e: &Expr| formula(&Env::at(module, func, path), e);
+        if let StmtKind::Check { cond, code, .. } = s.kind() {
             checked.push(s.clone());
-            add(Obligation::guarded(match message.strip_suffix(" is outside of the array") {
-                Some(access) => Claim::InBounds { access: access.to_string() },
-                None => Claim::NoFailure { message: message.to_string() },
+            let holds = holds(cond);
+            add(Obligation::guarded(match &**code {
+                "bounds" => Claim::InBounds { holds },
+                "assume" | "sizes" => Claim::Fact { holds },
+                _ => Claim::NoFailure { holds },
             }));
         }
-        if let Some(Establishes::Assumed(_, provenance)) = s.establishes()
+        if let Some(Establishes::Assumed(fact, _)) = s.establishes()
             && !checked.iter().any(|c| establishes(c, s))
         {
-            add(Obligation::stated(Claim::Fact { text: provenance.to_string() }));
+            add(Obligation::stated(Claim::Fact { holds: holds(fact) }));
         }
         true
     });
     out
+}
+
+/// Whether a function owes what a claim says: a check, or what is stated, has this very condition. None where the formula
+/// does not say all of it, so that other conditions would have the same one.
+pub(crate) fn stands(c: &Change, claim: &Claim) -> Option<Result<usize, String>> {
+    if !claim.formulas().into_iter().all(Formula::is_whole) {
+        return None;
+    }
+    let own = claims(c.module, c.before);
+    let found = own.iter().filter(|o| o.claim == *claim).count();
+    let missing = || "nothing in the tree checks or states it".to_string();
+    Some(if found == 0 { Err(missing()) } else { Ok(found) })
 }
 
 /// The facts that the user stated, in the order of the tree: who says so, and whether code looks after it.

@@ -32,6 +32,9 @@ pub fn decide(c: &Change, claim: &Claim) -> Option<Result<usize, String>> {
         Claim::IndivisibleOnly { label } => means_nothing(c, Silent::Indivisible(label)),
         Claim::InputsKept { label } => inputs_kept(c, label),
         Claim::OnlyBy { label, array, within } => only_by(c, label, array, *within == Within::Statement),
+        Claim::InBounds { .. } | Claim::NoFailure { .. } | Claim::Fact { .. } => {
+            return crate::claims::stands(c, claim);
+        }
         Claim::Simplified { .. } => computes_the_same(c),
         Claim::Redirected { array, buffer, window } => {
             dimensions(window).and_then(|window| stands_for(c, array, buffer, &window))

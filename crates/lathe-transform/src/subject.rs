@@ -145,7 +145,7 @@ impl Tree for Subject {
     }
 
     fn owes(&self) -> Vec<Obligation> {
-        crate::claims::claims(&self.func)
+        crate::claims::claims(&self.module, &self.func)
     }
 
     fn hash(&self) -> u64 {

@@ -69,13 +69,21 @@ fn tampered(e: &Evidence) -> Vec<Evidence> {
         }
     };
     change(&|e| e.obligations.clear());
-    change(&|e| e.obligations.push(Obligation::stated(Claim::Fact { text: "all is well".to_string() })));
+    change(&|e| e.obligations.push(Obligation::stated(Claim::Fact { holds: Formula::Bool(true) })));
     for n in 0..e.obligations.len() {
         change(&|e| drop(e.obligations.remove(n)));
         change(&|e| e.obligations[n].by = Discharge::Trusted);
         change(&|e| e.obligations[n].by = Discharge::ByRule);
         change(&|e| e.obligations[n].witness = Witness::Pairs(usize::MAX));
         change(&|e| e.obligations[n].claim = Claim::DependencesKept);
+    }
+    for n in 0..e.obligations.len() {
+        change(&|e| match &mut e.obligations[n].claim {
+            Claim::InBounds { holds } | Claim::NoFailure { holds } | Claim::Fact { holds } => {
+                *holds = Formula::apply("not", vec![holds.clone()]);
+            }
+            _ => {}
+        });
     }
     change(&|e| e.relations.clear());
     for n in 0..e.relations.len() {
@@ -114,4 +122,48 @@ fn evidence_as_json() {
         }
         assert_eq!(std::fs::read_to_string(&expected).unwrap_or_default(), json, "{name}");
     }
+}
+
+/// What a function owes before any step holds formulas: the trees say whether it stands there, and other formulas do not.
+#[test]
+fn checks_and_facts_are_decided_by_their_conditions() {
+    let text = "func f(N)(k: in index, x: in f32[N], y: out f32[N]) stage plain {
+  check 0 <= k and k < N, \"bounds\", \"some words\"
+  check k < 100, \"overflow\", \"other words\"
+  assume N % 4 == 0, \"the author\"
+  for i in 0..N {
+    'y'[i]: y[i] = x[k]
+  }
+}
+";
+    let module = lathe_ir::text::parse_module(lathe_diagnostics::FileId(0), text).expect("a module");
+    let func = module.functions.values().next().expect("a function");
+    let definitions = Definitions::default();
+    let context = Context::new(&definitions, None, &facts::facts);
+    let strategy = parse_strategy("reverse(i)").expect("steps");
+    let (after, trace) = lathe_transform::run(&module, func, &context, &strategy).expect("legal");
+    let step = lathe_analysis::Change { module: &module, before: func, after: &after };
+    let decide = |claim: &Claim| lathe_transform::decide(&step, claim);
+    let mut told = Vec::new();
+    for (n, o) in trace.steps[0].obligations.iter().enumerate() {
+        let wrong = |holds: &Formula| Formula::apply("or", vec![holds.clone(), Formula::Bool(true)]);
+        let (name, wrong) = match &o.claim {
+            Claim::InBounds { holds } => ("bounds", Claim::InBounds { holds: wrong(holds) }),
+            Claim::NoFailure { holds } => ("failure", Claim::NoFailure { holds: wrong(holds) }),
+            Claim::Fact { holds } => ("fact", Claim::Fact { holds: wrong(holds) }),
+            _ => continue,
+        };
+        told.push((name, o.claim.to_string()));
+        assert_eq!(decide(&o.claim), Some(Ok(1)), "{}", o.claim);
+        assert!(matches!(decide(&wrong), Some(Err(_))), "{wrong}");
+        let mut steps = trace.steps.clone();
+        steps[0].obligations[n].claim = wrong;
+        let refused = lathe_transform::replay(&module, func, &steps).expect_err("another formula");
+        assert_eq!(refused.diagnostic.code, lathe_strategy::codes::REPLAY);
+    }
+    let kinds: Vec<&str> = told.iter().map(|t| t.0).collect();
+    assert_eq!(kinds, ["bounds", "failure", "fact"], "{told:?}");
+    assert!(told[0].1.starts_with("(0 <= k) and (k < N) holds"), "{}", told[0].1);
+    // A formula of which a part is not said stands for many: the trees do not decide it.
+    assert_eq!(decide(&Claim::Fact { holds: Formula::unknown() }), None);
 }

@@ -66,7 +66,7 @@ pub fn version(
         forms.push(Form::Term(term.clone()));
     }
     let mut func = translated(program, &q)?;
-    evidence.push(translation(&q, &func));
+    evidence.push(translation(program, &q, &func));
     forms.push(Form::Tree(func.clone()));
     if let Some(after) = after {
         // What the library says of terms means nothing to loops.
@@ -119,12 +119,12 @@ fn records(program: &Program, start: &Term, trace: &[Applied<Term>]) -> Vec<Evid
 }
 
 /// The record of the translation.
-fn translation(q: &lathe_pattern::Program, func: &Function) -> Evidence {
+fn translation(program: &Program, q: &lathe_pattern::Program, func: &Function) -> Evidence {
     let mut e = Evidence::new(LOWER, 1);
     e.oblige(Obligation::by_rule(Claim::Translated));
-    for f in q.facts.all() {
-        e.oblige(Obligation::guarded(Claim::Fact { text: f.to_string() }));
-    }
+    // What is known of sizes, and does not hold for all of them, is a check in front of the loops.
+    let owed = lathe_transform::claims::claims(&program.lang.module, func);
+    owed.into_iter().filter(|o| matches!(o.claim, Claim::Fact { .. })).for_each(|o| e.oblige(o));
     e.before = q.term.digest();
     e.after = lathe_strategy::hexadecimal(lathe_ir::digest(func));
     e
@@ -219,7 +219,7 @@ pub fn replay(
     let q = p.with_term(out.tree, out.state.facts.all().to_vec());
     let func = translated(program, &q)?;
     let mut again = records(program, &p.term, &out.trace);
-    again.push(translation(&q, &func));
+    again.push(translation(program, &q, &func));
     for (n, (e, again)) in steps.iter().zip(&again).enumerate() {
         if let Some(what) = e.differs(again) {
             let text = format!("replay of step {} (`{}`): {what}", n + 1, e.rule);

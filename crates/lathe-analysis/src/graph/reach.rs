@@ -48,6 +48,9 @@ impl Reached {
             return Err("iterations without an order write an array that they did not write".into());
         }
         for (t, asked) in new.demands() {
+            if new.graph.is_spent() {
+                return Err(super::SPENT.into());
+            }
             let was = self.asked.get(t).map_or(&[][..], Vec::as_slice);
             let region = &new.regions[asked.region];
             let levels = levels(new.graph, asked.world, &new.worlds);
@@ -104,6 +107,7 @@ impl Reached {
 fn level(graph: &Graph, mut world: Term) -> Level {
     let mut needs = HashSet::new();
     while let (What::Need, [before, t]) = (&graph.node(world).what, graph.node(world).of.as_slice()) {
+        graph.spend(1);
         needs.insert(*t);
         world = *before;
     }
@@ -116,6 +120,10 @@ fn levels(graph: &Graph, world: Term, worlds: &HashMap<Key, Term>) -> Vec<Level>
     while let Some(world) = left.pop() {
         if !seen.insert(world) {
             continue;
+        }
+        graph.spend(1);
+        if graph.is_spent() {
+            break;
         }
         let level = level(graph, world);
         let node = graph.node(level.base);

@@ -182,6 +182,9 @@ impl<'g, 'm> Run<'g, 'm> {
     /// Needs without anything between them have no order.
     fn needing(&mut self, world: Term, t: Term) -> Term {
         let node = self.graph.node(world).clone();
+        if self.graph.is_spent() {
+            return world;
+        }
         match (&node.what, node.of.as_slice()) {
             (What::Need, [_, known]) if *known == t => world,
             (What::Need, [before, known]) if *known > t => {

@@ -20,6 +20,9 @@ impl Run<'_, '_> {
     pub fn block(&mut self, s: &Stmt) {
         for item in flat(s) {
             self.begin();
+            if self.graph.is_spent() {
+                return;
+            }
             match &item {
                 Item::Let(b, value, _) => {
                     let t = self.one(value);
@@ -199,8 +202,13 @@ impl Run<'_, '_> {
     /// What a statement overwrites as a whole has no content before it. That it reads nothing of it says the term, not the
     /// tree: what is read may be what was just stored.
     fn forget(&mut self, s: &Stmt, changed: &BTreeSet<Slot>) {
+        let size = usize::try_from(visit::nodes(s)).unwrap_or(usize::MAX);
         for slot in changed {
             let Slot::Memory(Place::Buffer(b)) = slot else { continue };
+            self.graph.spend(size);
+            if self.graph.is_spent() {
+                return;
+            }
             if self.arrays.get(b).is_some_and(|a| overwrites_all(s, a)) {
                 let t = self.content(*slot);
                 if self.graph.before(t).is_some() && self.graph.blind(t) {

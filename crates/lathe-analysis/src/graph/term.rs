@@ -1,9 +1,11 @@
 //! The nodes of value graphs: one table for both trees, so that terms are equal if they have the same number.
 
+use crate::budget;
 use crate::memory::Place;
 use lathe_ir::visit::walk_expr;
 use lathe_ir::{BufId, Combine, Digest, Executor, Expr, ExprKind, Name, ReduceOp, Type, VarId, View, build};
 use rustc_hash::FxHashMap;
+use std::cell::Cell;
 use std::collections::{BTreeMap, HashSet};
 use std::rc::Rc;
 
@@ -107,6 +109,7 @@ pub(super) struct Graph {
     known: Vec<Known>,
     numbers: FxHashMap<Rc<Node>, Term>,
     none: Free,
+    spent: Cell<bool>,
 }
 
 /// The first variable that stands for a term.
@@ -117,7 +120,24 @@ const LARGEST: usize = 64;
 
 impl Graph {
     pub fn new() -> Graph {
-        Graph { known: Vec::new(), numbers: FxHashMap::default(), none: Rc::default() }
+        Graph {
+            known: Vec::new(),
+            numbers: FxHashMap::default(),
+            none: Rc::default(),
+            spent: Cell::new(false),
+        }
+    }
+
+    /// Takes work off what this comparison may do: the nodes that are looked up, and those that a search visits.
+    pub fn spend(&self, work: usize) {
+        if !budget::spend(u64::try_from(work).unwrap_or(u64::MAX)) {
+            self.spent.set(true);
+        }
+    }
+
+    /// Whether there was more to do than may be done. Nothing that terms say counts any more.
+    pub fn is_spent(&self) -> bool {
+        self.spent.get()
     }
 
     pub fn node(&self, t: Term) -> &Rc<Node> {
@@ -135,6 +155,7 @@ impl Graph {
     }
 
     pub fn make(&mut self, what: What, of: Vec<Term>) -> Term {
+        self.spend(1 + of.len());
         let node = Node { what, of };
         if let Some(t) = self.numbers.get(&node) {
             return *t;
@@ -224,6 +245,7 @@ impl Graph {
         let mut slots = vec![slot];
         let mut left: Vec<Term> = head.iter().copied().chain([end]).collect();
         while let Some(t) = left.pop() {
+            self.spend(1 + self.free(t).len() + slots.len());
             for (_, s) in self.free(t).iter().filter(|f| f.0 == key) {
                 if let Some((_, end)) = changed.get(s).filter(|_| !slots.contains(s)) {
                     slots.push(*s);
@@ -256,6 +278,10 @@ impl Graph {
         let mut seen: HashSet<Term> = left.iter().copied().collect();
         while let Some(t) = left.pop() {
             let node = self.node(t);
+            self.spend(1 + node.of.len());
+            if self.is_spent() {
+                return false;
+            }
             let reads = match &node.what {
                 What::Load(_) => self.free(node.of[0]).contains(&own),
                 What::Reduced(..) | What::Event(_) | What::Call(..) => self.free(t).contains(&own),

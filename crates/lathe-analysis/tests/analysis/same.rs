@@ -173,3 +173,27 @@ fn what_a_loop_overwrites_and_reads_only_afterwards() {
     let update = "'u.first'[]: u[M] = 0.0:f64\nfor i%90 in 0..N { 'u'[i]: u[i] sum= sin(x[i]) }";
     other(update, update.split_once('\n').map_or("", |t| t.1));
 }
+
+#[test]
+fn comparing_has_a_budget() {
+    // Every statement writes and reads all arrays of the loop, so that what changes depends on everything.
+    let line =
+        |n: usize| format!("'u.{n}'[i]: u[i] = sin(u[(i + {n}) % N]) + w[(i * {n}) % N] / x[(i + {n}) % N]");
+    let lines = (2..200).map(line).collect::<Vec<_>>().join("\n");
+    let (before, after) = (
+        format!("for i%90 in 0..N {{ {lines} }}"),
+        format!("for i%90 in 0..N {{ {lines}\n'w'[i]: u[i] = u[i] }}"),
+    );
+    let ((module, before), (_, after)) = (read(&before), read(&after));
+    let change = Change { module: &module, before: &before, after: &after };
+    let within = |most: u64| lathe_analysis::within_work(most, || computes_the_same(&change));
+    // The least that it takes: with less it is refused, at whatever point it ends.
+    let whole = within(u64::MAX);
+    for most in [0, 1, 10, 100, 1000] {
+        let why = within(most).expect_err("nothing is left to spend");
+        assert!(why.ends_with("within the budget"), "{why}");
+    }
+    assert!(!whole.is_err_and(|why| why.ends_with("within the budget")), "such a tree is compared");
+    // The budget is no part of the answer once it is enough.
+    assert!(computes_the_same(&Change { module: &module, before: &before, after: &before }).is_ok());
+}

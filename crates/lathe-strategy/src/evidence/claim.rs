@@ -200,12 +200,12 @@ pub enum Claim {
 
     /// The loop, or its blocks, have as many iterations as they can.
     Full { over: String },
-    /// An access is inside of its array.
-    InBounds { access: String },
-    /// What a check of the program says does not happen.
-    NoFailure { message: String },
-    /// A fact about sizes or inputs, as it was written.
-    Fact { text: String },
+    /// Accesses are inside of their arrays, because a check in the tree makes sure of this.
+    InBounds { holds: Formula },
+    /// Nothing fails that would fail otherwise, because a check in the tree makes sure of this.
+    NoFailure { holds: Formula },
+    /// A fact about sizes or inputs that the tree states or checks.
+    Fact { holds: Formula },
 }
 
 impl Claim {
@@ -261,6 +261,7 @@ impl Claim {
             Claim::PartsCombined { parts, own } => {
                 parts.iter().flat_map(|p| of(&p.window)).chain([own]).collect()
             }
+            Claim::InBounds { holds } | Claim::NoFailure { holds } | Claim::Fact { holds } => vec![holds],
             Claim::Simplified { named, .. } => named.iter().flat_map(|(name, value)| [name, value]).collect(),
             _ => Vec::new(),
         }
@@ -460,9 +461,9 @@ impl fmt::Display for Claim {
             LifetimeOnly => f.write_str("local arrays may have a longer lifetime"),
             Translated => f.write_str("the term determines every choice: the translation makes none"),
             Full { over } => write!(f, "`{over}` has full blocks only"),
-            InBounds { access } => write!(f, "{access} is within the array's bounds"),
-            NoFailure { message } => write!(f, "ruled out: {message}"),
-            Fact { text } => write!(f, "{text} holds"),
+            InBounds { holds } => write!(f, "{holds} holds: an access is within the array's bounds"),
+            NoFailure { holds } => write!(f, "{holds} holds: an operation does not fail"),
+            Fact { holds } => write!(f, "{holds} holds"),
         }
     }
 }

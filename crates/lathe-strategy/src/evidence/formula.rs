@@ -40,6 +40,15 @@ impl Formula {
         Formula::apply("…", Vec::new())
     }
 
+    /// Whether every part of it is said.
+    pub fn is_whole(&self) -> bool {
+        match self {
+            Formula::Bool(_) | Formula::Int(_) | Formula::Var { .. } => true,
+            Formula::Load { at, .. } => at.iter().all(Formula::is_whole),
+            Formula::Apply { of, .. } => *self != Formula::unknown() && of.iter().all(Formula::is_whole),
+        }
+    }
+
     pub fn depth(&self) -> usize {
         match self {
             Formula::Bool(_) | Formula::Int(_) | Formula::Var { .. } => 1,

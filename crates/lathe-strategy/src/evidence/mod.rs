@@ -19,7 +19,7 @@ use lathe_diagnostics::Diagnostic;
 use serde::{Deserialize, Serialize};
 
 /// The version of this form. Evidence of another version is refused.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// The record of one step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

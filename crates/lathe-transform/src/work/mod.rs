@@ -2,7 +2,7 @@
 //! it only through edits that ask the checker, or name what they owe; relations between instances are read off the
 //! trees at the end.
 
-mod formula;
+pub(crate) mod formula;
 mod help;
 mod relations;
 

@@ -231,7 +231,7 @@ fn transform(
         Ok(e) => {
             func = e.func;
             let mut first = e.evidence;
-            lathe_transform::claims::claims(plain).into_iter().for_each(|o| first.oblige(o));
+            lathe_transform::claims::claims(module, plain).into_iter().for_each(|o| first.oblige(o));
             evidence.push(first);
         }
         Err(e) => return wrong("open", e.diagnostic.to_string(), plain),
