@@ -6,7 +6,7 @@ use crate::run;
 use crate::say::{self, note};
 use crate::target::{self, Common};
 use crate::{Outcome, Stop};
-use lathe::grad::{GradCheck, Mode, Passes, Request, check, derive, differentiated};
+use lathe::grad::{Evidence, GradCheck, Mode, Passes, Request, check, derive, differentiated, evidence};
 use lathe::rounds::Runs;
 use lathe::{
     Assumptions, Build, Built, Data, Diagnostic, Failure, Function, Pool, Program, codes, data, measure,
@@ -35,12 +35,20 @@ struct Accumulated {
 }
 
 #[derive(Serialize)]
+struct RuleReport {
+    name: String,
+    evidence: Evidence,
+}
+
+#[derive(Serialize)]
 struct GradReport {
     kernel: String,
     derivative: String,
     mode: &'static str,
     wrt: Vec<String>,
     of: Vec<String>,
+    /// The derivative that the file gives.
+    rule: Option<RuleReport>,
     passes: Passes,
     check: Option<GradCheck>,
     tape_bytes: TapeBytes,
@@ -95,6 +103,15 @@ pub fn grad(a: &GradArgs, common: &Common) -> Outcome {
         Some(runs) => Some(timed(a, &given, &program, &kernel, &d.func, runs)?),
         None => None,
     };
+    let rule = match &d.rule {
+        Some(name) => {
+            let module = &program.lang.module;
+            let known = module.functions.get(name.as_str()).map(|rule| evidence(module, &kernel, rule));
+            let known = known.transpose().map_err(at)?;
+            known.map(|evidence| RuleReport { name: name.clone(), evidence })
+        }
+        None => None,
+    };
     let bytes = d.tape_bytes();
     let scope = lathe::text::Scope::of_function(&d.func);
     let sums = d.accumulation();
@@ -104,6 +121,7 @@ pub fn grad(a: &GradArgs, common: &Common) -> Outcome {
         mode: if reverse { "reverse" } else { "forward" },
         wrt: d.wrt.clone(),
         of: d.of.clone(),
+        rule,
         passes,
         check: checked,
         tape_bytes: TapeBytes {
@@ -232,6 +250,9 @@ fn compared(
 fn show(r: &GradReport) {
     let (wrt, of) = (r.wrt.join(", "), r.of.join(", "));
     note!("{}: {} mode of {}, by {wrt}, of {of}", r.derivative, r.mode, r.kernel);
+    if let Some(rule) = &r.rule {
+        note!("  given by {}: {}", rule.name, rule.evidence.name());
+    }
     let value = r.tape_bytes.value.map_or_else(String::new, |v| format!(" = {v}"));
     note!("  keeps {}{value} bytes", r.tape_bytes.expression);
     for s in &r.stored {

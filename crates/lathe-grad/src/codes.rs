@@ -14,6 +14,8 @@ pub const TAPE: Code = Code("E1304");
 pub const SIZE: Code = Code("E1305");
 /// Checkpoints are asked for, and no loop carries anything.
 pub const CHECKPOINT: Code = Code("E1306");
+/// A derivative that is given is none, or has other parameters.
+pub const RULE: Code = Code("E1307");
 
 /// What `lathe --explain` says about them.
 pub static CODES: &[CodeInfo] = &[
@@ -74,9 +76,20 @@ pub static CODES: &[CodeInfo] = &[
         right: "kernel k(x: inout f32[N], T: i32) {\n    for t in 0..T {\n        for i in 1..N { x[i] = x[i] * x[i - 1] }\n    }\n}\n\
                 kernel g = vjp(k, checkpoint: 4)\n",
     },
+    CodeInfo {
+        code: RULE,
+        title: "a derivative that is given does not fit",
+        explanation: "`derivative f = g` says that `g` computes what `vjp(f)`, or `jvp(f)`, means: its parameters have the names, types and \
+                      directions of those, and it computes the same values, which is tested on small random arrays wherever `f` can \
+                      be differentiated without it.",
+        wrong: "kernel k(x: f32[N]) -> (y: f32[N]) {\n    y[i] = x[i] * x[i]\n}\n\
+                kernel g(x: f32[N], y_bar: f32[N]) -> (x_bar: f32[N]) {\n    x_bar[i] = y_bar[i] * x[i]\n}\nderivative k = g\n",
+        right: "kernel k(x: f32[N]) -> (y: f32[N]) {\n    y[i] = x[i] * x[i]\n}\n\
+                kernel g(x: f32[N], y_bar: f32[N]) -> (x_bar: f32[N]) {\n    x_bar[i] = y_bar[i] * (2 * x[i])\n}\nderivative k = g\n",
+    },
 ];
 
 /// A refusal with its place.
-pub(crate) fn refuse(code: Code, text: impl Into<String>, places: &Places) -> Diagnostic {
+pub fn refuse(code: Code, text: impl Into<String>, places: &Places) -> Diagnostic {
     Diagnostic::error(code, text.into()).at_places(places, "here")
 }

@@ -2,7 +2,7 @@
 //! expressions over data that is never written are inlined. Other integers and conditions stay.
 
 use lathe_ir::stmt::PartMap;
-use lathe_ir::visit::{loads_of, map_expr};
+use lathe_ir::visit::{loads_of, map_expr, map_stmts, substitute_stmt};
 use lathe_ir::{
     Access, BufId, Buffer, Expr, ExprKind, Function, Label, Mode, Space, Stmt, StmtKind, Store, Type, VarId,
     build,
@@ -18,6 +18,21 @@ pub fn without_lets(func: &Function) -> Function {
     let body = lets.child(&func.body);
     out.body = body;
     out
+}
+
+/// The function without `let`s of other variables and of numbers, which arguments of calls become.
+pub fn without_copies(func: &Function) -> Function {
+    let body = map_stmts(&func.body, &mut |s| match s.as_let() {
+        Some((binder, value, body)) if value.as_var().is_some() || value.children().is_empty() => {
+            match value.kind() {
+                // Memory may be written in between.
+                ExprKind::Load(_) => s,
+                _ => substitute_stmt(body, &HashMap::from([(binder.id, value.clone())])),
+            }
+        }
+        _ => s,
+    });
+    Function { body, ..func.clone() }
 }
 
 struct Lets<'f> {

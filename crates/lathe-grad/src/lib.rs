@@ -22,6 +22,7 @@ mod arrays;
 mod bounded;
 mod checkpoint;
 pub mod codes;
+pub mod custom;
 pub mod expr;
 mod forward;
 mod lets;
@@ -104,6 +105,8 @@ pub struct Derivative {
     pub of: Vec<String>,
     /// What is stored between the sweeps, in the outermost scope; what is kept within one iteration is not listed.
     pub kept: Vec<Kept>,
+    /// The function that the user gives for it.
+    pub rule: Option<String>,
 }
 
 /// Differentiates a function.
@@ -113,6 +116,9 @@ pub struct Derivative {
 /// not differentiated; `E1303` for names that do not fit; `E1304` for values to keep whose number is not known;
 /// `E1305` for a derivative that is too large; `E1306` where checkpoints are asked for and no loop carries anything.
 pub fn differentiate(module: &Module, func: &Function, request: &Request) -> Result<Derivative, Diagnostic> {
+    if let Some(rule) = custom::rule_of(module, func, request.mode) {
+        return custom::applied(module, func, rule, request);
+    }
     let wrt = chosen(func, &request.wrt, "input", |m| m != ParamMode::Out)?;
     let of = chosen(func, &request.of, "output", |m| m != ParamMode::In)?;
     let prepared = prepare::prepare(module, func, &wrt, &of, request)?;

@@ -88,6 +88,8 @@ pub struct Module {
     pub ops: BTreeMap<Name, CombineOp>,
     pub externals: BTreeMap<Name, External>,
     pub functions: Functions,
+    /// Functions that compute the derivatives of others, by what they are derivatives of.
+    pub derivatives: BTreeMap<Name, Vec<Name>>,
 }
 
 impl Module {

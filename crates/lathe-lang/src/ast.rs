@@ -21,6 +21,7 @@ pub enum Item {
     Op(Op),
     Kernel(Kernel),
     Derived(Derived),
+    Derivative(Derivative),
     /// Terms are the business of `lathe-pattern`.
     /// With the comment lines just before it.
     Fun(FunAst, String),
@@ -113,6 +114,14 @@ pub struct Derived {
     /// How many states of a loop in time are kept at once.
     pub checkpoints: Option<std::num::NonZeroU16>,
     pub doc: String,
+    pub span: Span,
+}
+
+/// `derivative f = g`: the kernel `g` computes what `vjp(f)`, or `jvp(f)`, means.
+#[derive(Clone, Debug)]
+pub struct Derivative {
+    pub of: Ident,
+    pub rule: Ident,
     pub span: Span,
 }
 

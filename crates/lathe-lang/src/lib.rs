@@ -49,7 +49,7 @@ mod load;
 pub mod lower;
 mod parse;
 
-pub use ast::Derived;
+pub use ast::{Derivative, Derived};
 pub use codes::CODES;
 pub use format::format;
 pub use generic::Generic;
@@ -84,6 +84,8 @@ pub struct Program {
     pub generics: BTreeMap<String, Generic>,
     /// Derivatives that have no function yet; those of used files too.
     pub derived: Vec<Derived>,
+    /// Derivatives that the files give, those of used files too; not yet in the module.
+    pub derivatives: Vec<Derivative>,
     /// Funs by name, those of used files too.
     pub funs: BTreeMap<String, Fun>,
     /// Rules over terms; those of used files first.

@@ -149,6 +149,10 @@ fn lower_all(
                 rule(map, r, &mut program, errors);
                 continue;
             }
+            Item::Derivative(d) => {
+                program.derivatives.push(d.clone());
+                continue;
+            }
             _ => continue,
         };
         if let Some(first) = targets.iter().find(|t| t.name == name) {

@@ -16,9 +16,35 @@ pub mod codes {
 
 /// The reserved words of `.lathe` files.
 pub const WORDS: &[&str] = &[
-    "kernel", "fun", "struct", "op", "rule", "strategy", "use", "test", "for", "in", "where", "step", "let",
-    "var", "if", "then", "else", "while", "break", "assume", "inout", "or", "and", "not", "true", "false",
-    "inf", "nan",
+    "kernel",
+    "fun",
+    "struct",
+    "op",
+    "rule",
+    "strategy",
+    "use",
+    "test",
+    "derivative",
+    "for",
+    "in",
+    "where",
+    "step",
+    "let",
+    "var",
+    "if",
+    "then",
+    "else",
+    "while",
+    "break",
+    "assume",
+    "inout",
+    "or",
+    "and",
+    "not",
+    "true",
+    "false",
+    "inf",
+    "nan",
 ];
 
 const SYMBOLS: &[&str] = &[

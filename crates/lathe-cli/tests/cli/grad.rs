@@ -43,6 +43,86 @@ fn derivatives_in_files_are_kernels() {
     f.fails("check h.lathe", 1, "E1303");
 }
 
+/// The derivative of `k`, with one more parameter than it has.
+const SQUARES: &str = "kernel k(x: f64[N]) -> (y: f64[N]) { y[i] = x[i] * x[i] }
+kernel g(x: f64[M], y_bar: f64[M]) -> (x_bar: f64[M]) { x_bar[i] = 2.0 * y_bar[i] * x[i] }";
+
+#[test]
+fn files_give_derivatives() {
+    let f = Folder::new();
+    f.write("k.lathe", format!("{SQUARES}\nkernel d = vjp(k)\nkernel e = jvp(d)\nderivative k = g"));
+    let r = parsed(&f.ok("grad k.lathe:k --check --json"));
+    assert_eq!(r["rule"], serde_json::json!({"name": "g", "evidence": "tested"}), "{r}");
+    assert!(f.ok("grad k.lathe:k").stderr.contains("given by g: tested"));
+    // There is none of forward mode.
+    let r = parsed(&f.ok("grad k.lathe:k --check --json --mode forward"));
+    assert_eq!(r["rule"], serde_json::Value::Null);
+    for k in ["d", "e", "g"] {
+        let size = if k == "g" { "M" } else { "N" };
+        f.ok(&format!("run k.lathe:{k} -D {size}=9 --check"));
+    }
+    f.ok("grad k.lathe:d --check");
+    // What has no derivative of its own is believed.
+    f.write(
+        "s.lathe",
+        "kernel k(x: f64[N]) -> (y: f64[N]) { y[i] = floor(x[i]) }
+         kernel through(x: f64[N], y_bar: f64[N]) -> (x_bar: f64[N]) { x_bar[i] = y_bar[i] }
+         derivative k = through
+         kernel d = vjp(k, value: true)",
+    );
+    let r = parsed(&f.ok("grad s.lathe:k --json"));
+    assert_eq!(r["rule"]["evidence"], "declared");
+    f.ok("run s.lathe:d -D N=5 --check");
+}
+
+#[test]
+fn derivatives_that_files_give_are_decided() {
+    let f = Folder::new();
+    let refused = |text: &str, code: &str| {
+        f.write("k.lathe", text);
+        f.fails("check k.lathe", 1, code);
+    };
+    let wrong = SQUARES.replace("2.0", "3.0");
+    refused(&format!("{wrong}\nderivative k = g"), "E1307");
+    refused(&format!("{SQUARES}\nderivative k = g\nderivative k = g"), "E1307");
+    refused(&format!("{SQUARES}\nderivative k = h"), "E0902");
+    refused(&format!("{SQUARES}\nderivative h = g"), "E0902");
+    refused(&format!("{SQUARES}\nkernel d = vjp(k)\nderivative k = d"), "E0902");
+    for (old, new) in [
+        ("x_bar: f64[M]", "z_bar: f64[M]"),
+        ("y_bar: f64[M]", "y_bar: f32[M]"),
+        ("x: f64[M], y_bar", "x: f64[M], n: i32, y_bar"),
+    ] {
+        let text = SQUARES.replace(old, new);
+        let text = if new.starts_with('z') { text.replace("x_bar[i]", "z_bar[i]") } else { text };
+        let text = if new.contains("f32") { text.replace("y_bar[i]", "f64(y_bar[i])") } else { text };
+        refused(&format!("{text}\nderivative k = g"), "E1307");
+    }
+    // A file that is formatted stays what it is.
+    f.write("k.lathe", format!("{SQUARES}\nderivative   k=g"));
+    f.ok("fmt k.lathe");
+    assert!(f.read("k.lathe").ends_with("derivative k = g\n"), "{}", f.read("k.lathe"));
+}
+
+#[test]
+fn trees_give_derivatives() {
+    let f = Folder::new();
+    let text = "func k(N)(x: in f64[N], y: out f64[N]) stage plain {
+          compute 'y' over i in 0..N { y[i] = x[i] * x[i] }
+        }
+        func g(N)(x: in f64[N], y_bar: in f64[N], x_bar: out f64[N]) stage plain {
+          compute 'x_bar' over i in 0..N { x_bar[i] = 2.0:f64 * y_bar[i] * x[i] }
+        }
+        derivative k = g";
+    f.write("k.tree", text);
+    let r = parsed(&f.ok("grad k.tree:k --json"));
+    assert_eq!(r["rule"]["evidence"], "tested");
+    f.write("w.tree", text.replace("2.0", "4.0"));
+    f.fails("grad w.tree:k", 1, "E1307");
+    f.write("m.tree", text.replace("derivative k = g", "derivative k = h"));
+    f.fails("grad m.tree:k", 1, "E0344");
+}
+
 #[test]
 fn the_tape_is_counted_in_bytes() {
     let f = Folder::new();

@@ -32,8 +32,10 @@ impl Parser<'_> {
                 self.external()
             } else if self.take("func") {
                 self.function()
+            } else if self.take("derivative") {
+                self.derivative()
             } else {
-                self.expected("`func`, `extern`, `global`, `op` or `struct`")
+                self.expected("`func`, `extern`, `global`, `op`, `struct` or `derivative`")
             };
             if let Err(d) = done {
                 self.report(d);
@@ -47,7 +49,7 @@ impl Parser<'_> {
 
     /// Items begin with a reserved word, which stands nowhere else.
     pub(crate) fn at_item(&self) -> bool {
-        let item = ["func", "extern", "op", "struct"].into_iter().any(|w| self.is(w));
+        let item = ["func", "extern", "op", "struct", "derivative"].into_iter().any(|w| self.is(w));
         // A space is named so, too.
         item || (self.is("global") && self.newline())
     }

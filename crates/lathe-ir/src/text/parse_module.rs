@@ -56,6 +56,15 @@ impl Parser<'_> {
         self.insert(&name, span, item, |m| &mut m.externals)
     }
 
+    /// `derivative f = g`
+    pub(super) fn derivative(&mut self) -> Parsed<()> {
+        let of = self.ident("the name of a function")?;
+        self.expect("=")?;
+        let rule = self.ident("the name of a function")?;
+        self.module.derivatives.entry(of).or_default().push(rule);
+        Ok(())
+    }
+
     /// `(read x[0..N], reduce(sum) y, write global(g), read class(C), fail, io)`
     pub(super) fn summary(&mut self) -> Parsed<Summary> {
         let mut out = Summary::default();

@@ -46,6 +46,12 @@ pub fn print_module(m: &Module) -> String {
         p.item();
         p.function(f);
     }
+    for (of, rules) in &m.derivatives {
+        for rule in rules {
+            p.item();
+            p.derivative(of, rule);
+        }
+    }
     p.out
 }
 

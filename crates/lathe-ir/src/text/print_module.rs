@@ -33,6 +33,10 @@ impl Printer {
         self.out.push('\n');
     }
 
+    pub(super) fn derivative(&mut self, of: &str, rule: &str) {
+        let _ = writeln!(self.out, "derivative {} = {}", name_text(of), name_text(rule));
+    }
+
     pub(super) fn external(&mut self, x: &External) {
         let _ = write!(self.out, "extern {}", name_text(&x.name));
         self.signature(&x.sizes, &x.params);

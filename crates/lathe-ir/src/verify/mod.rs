@@ -47,6 +47,7 @@ pub fn verify(module: &Module) -> Vec<Diagnostic> {
         }
         out.extend(verify_function(module, f));
     }
+    out.extend(module::derivatives(module));
     out
 }
 

@@ -93,6 +93,20 @@ pub(super) fn external(module: &Module, key: &Name, x: &External) -> Vec<Diagnos
     out
 }
 
+/// Derivatives of what the module does not have, and by what it does not have.
+pub(super) fn derivatives(module: &Module) -> Vec<Diagnostic> {
+    let mut out = Vec::new();
+    for (of, rules) in &module.derivatives {
+        let known = rules.iter().filter(|r| !module.functions.contains_key(*r)).map(|r| (r, "function"));
+        let primal = Some((of, "function, and no external one,")).filter(|_| module.callee(of).is_none());
+        for (name, what) in known.chain(primal) {
+            let text = format!("the module has no {what} `{name}`");
+            out.push(Diagnostic::error(codes::BAD_MODULE, text).note(format!("in the derivative of `{of}`")));
+        }
+    }
+    out
+}
+
 /// Functions that do more than they declare.
 pub(super) fn undeclared(module: &Module) -> Vec<Diagnostic> {
     let declares = module.functions.values().any(|f| f.summary.is_some());

@@ -1,7 +1,7 @@
 //! Items: `use`, `struct`, `op`, `fun`, `rule`, and the types and parameters that kernels share.
 
 use super::Parser;
-use crate::ast::{Expr, ExprKind, Ident, Item, Op, Param, Strategy, Struct, Type, TypeKind};
+use crate::ast::{Derivative, Expr, ExprKind, Ident, Item, Op, Param, Strategy, Struct, Type, TypeKind};
 use crate::codes;
 use lathe_syntax::{Expressions, Read, Rules, Tok};
 
@@ -48,11 +48,22 @@ impl Parser<'_> {
             "kernel" if self.is_at(2, "=") => self.derived(doc).map(Item::Derived),
             "kernel" => self.kernel(doc).map(Item::Kernel),
             "fun" => lathe_pattern::parse::fun(self).map(|f| Item::Fun(f, doc)),
+            "derivative" => self.derivative().map(Item::Derivative),
             "rule" => lathe_pattern::parse::rule(self).map(Item::Rule),
             "strategy" => self.strategy().map(Item::Strategy),
             "test" => self.test().map(Item::Test),
             _ => self.expected(AN_ITEM),
         }
+    }
+
+    /// `derivative f = g`
+    fn derivative(&mut self) -> Read<Derivative> {
+        let start = self.span();
+        self.advance();
+        let of = self.ident("the kernel whose derivative is given")?;
+        self.expect("=")?;
+        let rule = self.ident("the kernel that computes it")?;
+        Ok(Derivative { of, rule, span: self.since(start) })
     }
 
     fn strategy(&mut self) -> Read<Strategy> {

@@ -154,6 +154,7 @@ impl<'a> Parser<'a> {
 pub(crate) fn begins_item(tok: Tok) -> bool {
     matches!(
         tok,
-        Tok::Word("kernel" | "fun" | "struct" | "op" | "rule" | "strategy" | "use" | "test") | Tok::End
+        Tok::Word("kernel" | "fun" | "struct" | "op" | "rule" | "strategy" | "use" | "test" | "derivative")
+            | Tok::End
     )
 }

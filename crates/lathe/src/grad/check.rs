@@ -26,7 +26,7 @@ const DIFFERENCES: f64 = 1e-5;
 /// Both products are the same sum, in another order.
 const ADJOINT: f64 = 1e-9;
 
-type Named = BTreeMap<String, ArrayValue>;
+pub(super) type Named = BTreeMap<String, ArrayValue>;
 
 /// Compares the derivatives of a kernel, with all floats in f64, with central differences along a random direction,
 /// and forward mode with reverse mode; the derivatives are made with the passes, the kernel is as it is. `values` are
@@ -55,25 +55,26 @@ pub fn check(
         (Err(_), Mode::Forward) => None,
         (other, _) => Some(other?),
     };
+    let unlimited = Options::default();
     let mut x = Named::new();
     for (p, a) in f.params.iter().zip(values).filter(|(p, _)| p.mode != ParamMode::Out) {
         x.insert(p.name().to_string(), wide(a));
     }
     let mut random = Random(seed ^ 0x6772_6164);
-    let y = run(&module, &f, &x, sizes, &f)?;
+    let y = run(&module, &f, &x, sizes, &f, &unlimited)?;
     let mut direction = |of: &[String], from: &Named| -> Named {
         of.iter().filter_map(|n| Some((n.clone(), random.like(from.get(n)?)))).collect()
     };
     let (v, w) = (direction(&forward.wrt, &x), direction(&forward.of, &y));
     let h = 1e-6;
-    let more = run(&module, &f, &moved(&x, &v, h), sizes, &f)?;
-    let less = run(&module, &f, &moved(&x, &v, -h), sizes, &f)?;
+    let more = run(&module, &f, &moved(&x, &v, h), sizes, &f, &unlimited)?;
+    let less = run(&module, &f, &moved(&x, &v, -h), sizes, &f, &unlimited)?;
     let with = |given: &Named, mode: Mode| -> Named {
         let mut all = x.clone();
         all.extend(given.iter().map(|(n, a)| (shadow_name(&f, n, mode), a.clone())));
         all
     };
-    let tangents = run(&module, &forward.func, &with(&v, Mode::Forward), sizes, &f)?;
+    let tangents = run(&module, &forward.func, &with(&v, Mode::Forward), sizes, &f, &unlimited)?;
     let (mut worst, mut product) = (0f64, 0f64);
     for n in &forward.of {
         let Some(t) = tangents.get(&shadow_name(&f, n, Mode::Forward)) else { continue };
@@ -91,7 +92,7 @@ pub fn check(
     let mut against = "central differences in f64".to_string();
     if let Some(reverse) = &reverse {
         against += " and the adjoint identity";
-        let back = run(&module, &reverse.func, &with(&w, Mode::Reverse), sizes, &f)?;
+        let back = run(&module, &reverse.func, &with(&w, Mode::Reverse), sizes, &f, &unlimited)?;
         let other: f64 = reverse
             .wrt
             .iter()
@@ -124,7 +125,7 @@ impl Random {
     }
 }
 
-fn wide(a: &ArrayValue) -> ArrayValue {
+pub(super) fn wide(a: &ArrayValue) -> ArrayValue {
     if a.ty.is_float() { ArrayValue::from_f64(Scalar::F64, &a.shape, &a.to_f64_vec()) } else { a.clone() }
 }
 
@@ -143,12 +144,13 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
 }
 
 /// Runs a function on inputs by name; what it gives, by name. Sizes are those of `like`, by name.
-fn run(
+pub(super) fn run(
     module: &Module,
     f: &Function,
     inputs: &Named,
     sizes: &Values,
     like: &Function,
+    options: &Options,
 ) -> Result<Named, Diagnostic> {
     let by_name: HashMap<&str, i64> =
         like.sizes.iter().filter_map(|b| Some((&*b.name, *sizes.get(&b.id)?))).collect();
@@ -168,7 +170,7 @@ fn run(
         };
         args.push(value.ok_or_else(|| missing(p.name()))?);
     }
-    interp::run(module, f, &mut args, &Options::default()).map_err(|e| *e.diagnostic)?;
+    interp::run(module, f, &mut args, options).map_err(|e| *e.diagnostic)?;
     let named = f.params.iter().zip(args).filter(|(p, _)| p.mode != ParamMode::In);
     Ok(named.map(|(p, a)| (p.name().to_string(), a)).collect())
 }

@@ -1,10 +1,12 @@
 //! Derivatives of kernels as kernels of their own: for the command, and for `kernel d = vjp(f)` in files.
 
 mod check;
+mod given;
 
 use crate::codes;
 use crate::program::{Failure, Program};
 pub use check::{GradCheck, check};
+pub use given::{Evidence, evidence};
 use lathe_diagnostics::{Diagnostic, FileId, Span};
 use lathe_grad::differentiate;
 pub use lathe_grad::{Accumulation, Derivative, Kept, Mode, Request, codes as refusals, shadow_name};
@@ -105,16 +107,24 @@ pub(crate) fn filled(mut program: Program) -> Result<Program, Failure> {
 
 fn fill(lang: &mut Lang) -> Result<(), Vec<Diagnostic>> {
     let mut open: Vec<lathe_lang::Derived> = std::mem::take(&mut lang.derived);
-    let mut errors = Vec::new();
-    while !open.is_empty() {
-        let ready = open.iter().position(|d| primal(lang, &d.of_kernel.text).is_some());
-        let Some(n) = ready else {
-            errors.extend(open.iter().map(|d| {
-                let text = format!("`{}` is not a kernel that can be differentiated", d.of_kernel.text);
-                Diagnostic::error(codes::NO_KERNEL, text).at(d.of_kernel.span, "of this")
-            }));
-            break;
-        };
+    let mut rules: Vec<lathe_lang::Derivative> = std::mem::take(&mut lang.derivatives);
+    let mut errors = trees(lang);
+    loop {
+        // Rules come before the derivatives that they are for.
+        let ready =
+            |r: &lathe_lang::Derivative| [&r.of, &r.rule].iter().all(|k| primal(lang, &k.text).is_some());
+        if let Some(n) = rules.iter().position(ready) {
+            let r = rules.remove(n);
+            if let Err(e) = register(lang, &r) {
+                errors.push(e.at(r.span, "given here"));
+            }
+            continue;
+        }
+        let ready = open.iter().position(|d| {
+            let given = rules.iter().any(|r| r.of.text == d.of_kernel.text);
+            !given && primal(lang, &d.of_kernel.text).is_some()
+        });
+        let Some(n) = ready else { break };
         let d = open.remove(n);
         let Some(f) = primal(lang, &d.of_kernel.text).cloned() else { continue };
         match one(&lang.module, &f, &d) {
@@ -124,7 +134,62 @@ fn fill(lang: &mut Lang) -> Result<(), Vec<Diagnostic>> {
             Err(e) => errors.push(if e.marks.is_empty() { e.at(d.span, "derived here") } else { e }),
         }
     }
+    let waits = |name: &str| rules.iter().any(|r| r.of.text == name) && primal(lang, name).is_some();
+    errors.extend(open.iter().map(|d| {
+        let name = &d.of_kernel.text;
+        let text = match waits(name) {
+            true => format!("the derivative that the file gives of `{name}` is made of itself, or missing"),
+            false => format!("`{name}` is not a kernel that can be differentiated"),
+        };
+        Diagnostic::error(codes::NO_KERNEL, text).at(d.of_kernel.span, "of this")
+    }));
+    for k in rules.iter().flat_map(|r| [&r.of, &r.rule]) {
+        let derived = || open.iter().any(|d| d.name.text == k.text);
+        if primal(lang, &k.text).is_none() && !derived() {
+            let text = format!("there is no kernel `{}`", k.text);
+            errors.push(Diagnostic::error(codes::NO_KERNEL, text).at(k.span, "not found"));
+        }
+    }
     if errors.is_empty() { Ok(()) } else { Err(errors) }
+}
+
+/// Decides the derivatives that a tree gives.
+fn trees(lang: &Lang) -> Vec<Diagnostic> {
+    let m = &lang.module;
+    let pairs = m.derivatives.iter().flat_map(|(f, rules)| rules.iter().map(move |g| (f, g)));
+    let known = pairs.filter_map(|(f, g)| Some((m.functions.get(f)?, m.functions.get(g)?)));
+    known.filter_map(|(f, g)| evidence(m, f, g).err()).collect()
+}
+
+/// Enters a derivative that a file gives; of generic kernels, for every choice of types that both have.
+fn register(lang: &mut Lang, r: &lathe_lang::Derivative) -> Result<(), Diagnostic> {
+    let pairs: Vec<(String, String)> = match (lang.generics.get(&r.of.text), lang.generics.get(&r.rule.text))
+    {
+        (Some(f), Some(g)) => {
+            let same =
+                |types: &Vec<lathe_ir::Scalar>| g.choices.iter().find(|c| c.0 == *types).map(|c| c.1.clone());
+            f.choices.iter().filter_map(|(types, name)| Some((name.clone(), same(types)?))).collect()
+        }
+        _ => {
+            let name = |k: &str| primal(lang, k).map(|f| f.name.to_string());
+            name(&r.of.text).zip(name(&r.rule.text)).into_iter().collect()
+        }
+    };
+    for (of, rule) in pairs {
+        let m = &mut lang.module;
+        let (Some(f), Some(g)) = (m.functions.get(of.as_str()), m.functions.get(rule.as_str())) else {
+            continue;
+        };
+        let mode = lathe_grad::custom::fits(f, g)?;
+        if let Some(other) = lathe_grad::custom::rule_of(m, f, mode) {
+            let text = format!("`{of}` has the derivative `{}` already", other.name);
+            return Err(Diagnostic::error(refusals::RULE, text));
+        }
+        evidence(m, f, g)?;
+        let (of, rule) = (f.name.clone(), g.name.clone());
+        m.derivatives.entry(of).or_default().push(rule);
+    }
+    Ok(())
 }
 
 /// The kernel that is differentiated; of a generic one, that for the usual types.
