@@ -9,11 +9,11 @@
 
 use crate::codes::{self, refuse};
 use lathe_diagnostics::{Diagnostic, Places};
-use lathe_ir::stmt::AccessMode;
+use lathe_ir::stmt::{AccessMode, Arg};
 use lathe_ir::visit;
 use lathe_ir::{
-    Access, BufId, Expr, ExprKind, Function, MathFn, Module, Name, ParamKind, ReduceOp, Scalar, Stmt, VarId,
-    reduce,
+    Access, BufId, Expr, ExprKind, Function, MathFn, Mode, Module, Name, Param, ParamKind, ReduceOp, Scalar,
+    Stmt, StmtKind, VarId, reduce,
 };
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -183,6 +183,11 @@ impl Flows<'_> {
 
     /// A general statement: what it may write depends on everything that it evaluates.
     fn anything(&mut self, s: &Stmt) {
+        if let StmtKind::Call { function, args } = s.kind()
+            && let Some(callee) = self.module.callee(function)
+        {
+            return self.call(callee.params, args, s);
+        }
         let written: Vec<BufId> =
             s.touches().into_iter().filter(|t| t.1.writes()).filter_map(|t| t.0.buffer()).collect();
         let mut sources: Sources = s.exprs().iter().flat_map(|e| self.sources(e)).collect();
@@ -190,6 +195,31 @@ impl Flows<'_> {
         sources.extend(read.filter_map(|t| t.0.buffer()).map(|b| (Place::Buffer(b), Flow::Smooth, None)));
         for b in written {
             self.add(Place::Buffer(b), sources.clone(), s.places());
+        }
+    }
+
+    /// A call: every output may depend on every input.
+    fn call(&mut self, params: &[Param], args: &[Arg], s: &Stmt) {
+        let mut sources: Sources = s.exprs().iter().flat_map(|e| self.sources(e)).collect();
+        let views = || {
+            let all = params.iter().zip(args).filter_map(|(p, a)| match a {
+                Arg::View(v) => Some((p, v.buffer()?)),
+                Arg::Value(_) => None,
+            });
+            all.collect::<Vec<_>>()
+        };
+        let read = views().into_iter().filter(|(p, _)| p.mode != Mode::Out);
+        sources.extend(read.map(|(_, b)| (Place::Buffer(b), Flow::Smooth, None)));
+        for (p, b) in views().into_iter().filter(|(p, _)| p.mode != Mode::In) {
+            let sources = match p.array().is_some_and(|b| b.elem.is_float()) {
+                true => sources.clone(),
+                // Integers that depend on floats do so in steps.
+                false => {
+                    let step = Some("a call".to_string());
+                    sources.iter().map(|(p, _, _)| (*p, Flow::Step, step.clone())).collect()
+                }
+            };
+            self.add(Place::Buffer(b), sources, s.places());
         }
     }
 

@@ -23,7 +23,7 @@ pub fn fill(label: String, dims: Vec<Dim>, target: Access, value: Expr) -> Stmt 
 }
 
 /// A dimension over each extent of a buffer, with the access to the element.
-fn elements(b: &Buffer, func: &mut Function) -> (Vec<Dim>, Access) {
+pub fn elements(b: &Buffer, func: &mut Function) -> (Vec<Dim>, Access) {
     let dims: Vec<Dim> = b
         .extents
         .iter()

@@ -33,7 +33,8 @@ pub static CODES: &[CodeInfo] = &[
         code: UNSUPPORTED,
         title: "this cannot be differentiated",
         explanation: "Kernels are differentiated as they are written, before any strategy: index notation, loops, branches, local \
-                      arrays. Structs, calls and atomics are not differentiated yet.",
+                      arrays, calls. Structs and atomics are not differentiated yet; external functions are where a \
+                      derivative is given for them.",
         wrong: "struct P { v: f32 }\nkernel k(x: f32[N]) -> (y: f32) {\n    var p: P\n    p = P(v: x[0])\n    y = p.v * p.v\n}\n\
                 kernel g = vjp(k)\n",
         right: "kernel k(x: f32[N]) -> (y: f32) {\n    var v: f32\n    v = x[0]\n    y = v * v\n}\nkernel g = vjp(k)\n",

@@ -150,8 +150,21 @@ pub fn applied(
     out.body = allocated(locals, body);
     out.params = params;
     out.name = request.name.as_str().into();
-    let func = crate::tidy::tidied(crate::lets::without_copies(&lathe_lower::calls::inline(module, &out)));
+    let func = crate::tidy::tidied(inlined(module, out));
     Ok(Derivative { func, wrt: shape.wrt, of: shape.of, kept: Vec::new(), rule: Some(rule.name.to_string()) })
+}
+
+/// The function with bodies in place of calls.
+pub fn inlined(module: &Module, func: Function) -> Function {
+    let mut calls = false;
+    lathe_ir::visit::walk(&func.body, &mut |s, _| {
+        calls |= matches!(s.kind(), StmtKind::Call { .. });
+        !calls
+    });
+    if !calls {
+        return func;
+    }
+    crate::lets::without_copies(&lathe_lower::calls::inline(module, &func))
 }
 
 /// A tangent or cotangent among the parameters.

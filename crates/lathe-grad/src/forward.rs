@@ -2,17 +2,19 @@
 //!
 //! The tangent of a statement reads what the statement reads, so it comes first; neither writes what the other reads.
 
-use crate::arrays::{copy_array, fill, zero_array};
+use crate::arrays::{allocated, copy_array, fill, zero_array};
+use crate::calls::{Call, Passed};
 use crate::expr::{Active, load_of, on, zero};
 use crate::node::{Leaf, Node, Scope, Work, reduced};
 use crate::prepare::Prepared;
 use crate::{Derivative, Request};
 use lathe_diagnostics::{Diagnostic, Places};
 use lathe_ir::build::{add, and, cast, floor_div, floor_mod, index, le, load, lt, mul, select, sub};
+use lathe_ir::stmt::Arg;
 use lathe_ir::visit::substitute;
 use lathe_ir::{
     Access, Binder, BufId, Buffer, Combine, Compute, Dim, Expr, Function, Label, Loop, Mode, Param,
-    ParamKind, Reduce, ReduceOp, Stmt, StmtKind, Store, Type, VarId,
+    ParamKind, Reduce, ReduceOp, Stmt, StmtKind, Store, Type, VarId, View,
 };
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -165,6 +167,9 @@ impl Forward<'_> {
             }
             Node::Keep(_, s) => s.clone(),
             Node::Leaf(l) => {
+                if let (Work::Call, Some(c)) = (&l.work, &l.call) {
+                    return self.call(l, c);
+                }
                 let dot = self.leaf(l)?;
                 Stmt::seq(dot.into_iter().chain([l.stmt.clone()]))
             }
@@ -178,6 +183,47 @@ impl Forward<'_> {
             Some(load_of(a, dot.id, dot.elem.clone()))
         };
         active.tangent(e, of_load, &|v| self.scalars.get(&v).map(lathe_ir::build::var))
+    }
+
+    /// `f(x, y)`: its derivative computes the outputs, too.
+    fn call(&mut self, l: &Leaf, c: &Call) -> Result<Stmt, Diagnostic> {
+        let places = &l.site.places;
+        let Some(rule) = &c.rule else {
+            let text = format!("no derivative of `{}` is known in forward mode", c.of.name);
+            return Err(crate::codes::refuse(crate::codes::UNSUPPORTED, text, places)
+                .help(format!("give one: `derivative {} = …`", c.of.name)));
+        };
+        let view = |b: &Arc<Buffer>| Arg::View(View::Buffer(b.id));
+        let mut given: HashMap<String, Arg> = HashMap::new();
+        let (mut locals, mut before) = (Vec::new(), Vec::new());
+        for (p, a) in c.of.params.iter().zip(&c.args) {
+            let name = crate::shadow_name(&c.of, p.name(), crate::Mode::Forward);
+            match a {
+                Passed::Value(e) => {
+                    given.insert(p.name().to_string(), Arg::Value(e.clone()));
+                    let tangent = self.tangent(e, places)?.unwrap_or_else(|| zero(e.ty()));
+                    given.insert(name, Arg::Value(tangent));
+                }
+                Passed::Array { now, .. } => {
+                    given.insert(p.name().to_string(), view(now));
+                    let dot = self.dots.get(&now.id).cloned().unwrap_or_else(|| {
+                        let id = self.func.fresh_buf();
+                        let own = Arc::new(Buffer { id, name: name.as_str().into(), ..(**now).clone() });
+                        if p.mode != Mode::Out && crate::is_differentiable(p) {
+                            before.push(zero_array(&own, &mut self.func));
+                        }
+                        locals.push(own.clone());
+                        own
+                    });
+                    given.insert(name, view(&dot));
+                }
+            }
+        }
+        let args = rule.params.iter().filter_map(|p| given.get(&**p.name()).cloned()).collect();
+        let call = Stmt::of(StmtKind::Call { function: rule.name.clone(), args });
+        let all = Stmt::seq(before.into_iter().chain([call])).with_places(places.clone());
+        let used = crate::arrays::touched(&all);
+        Ok(allocated(locals.into_iter().filter(|b| used.contains(&b.id)).collect::<Vec<_>>(), all))
     }
 
     fn dot_of(&self, a: &Access) -> Option<Access> {
@@ -197,7 +243,7 @@ impl Forward<'_> {
             Stmt::new(StmtKind::Store(s), places.clone())
         };
         Ok(match &l.work {
-            Work::Inactive => None,
+            Work::Inactive | Work::Call => None,
             Work::Assign { targets, values } => {
                 let active: Vec<(Access, Expr)> = targets
                     .iter()

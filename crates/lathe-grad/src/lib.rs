@@ -20,6 +20,7 @@ mod account;
 pub mod activity;
 mod arrays;
 mod bounded;
+mod calls;
 mod checkpoint;
 pub mod codes;
 pub mod custom;
@@ -125,11 +126,13 @@ pub fn differentiate(module: &Module, func: &Function, request: &Request) -> Res
     match request.mode {
         Mode::Forward => {
             let d = forward::tangents(prepared, request, wrt, of)?;
+            let d = Derivative { func: custom::inlined(module, d.func), ..d };
             within_limits(&d.func)?;
             Ok(d)
         }
         Mode::Reverse => {
             let d = reverse::cotangents(module, prepared, request, wrt, of)?;
+            let d = Derivative { func: custom::inlined(module, d.func), ..d };
             within_limits(&d.func)?;
             Ok(Derivative { func: tidy::tidied(d.func), ..d })
         }

@@ -6,6 +6,7 @@
 
 use crate::activity::{Activity, touches_active};
 use crate::arrays::buffers_of;
+use crate::calls::{self, Call};
 use crate::codes::{self, refuse};
 use lathe_diagnostics::{Diagnostic, Places};
 use lathe_ir::build::{add, and, binary, cast, eq, index, load, mul, or, select, sub, var};
@@ -105,12 +106,16 @@ pub struct Leaf {
     pub site: Rc<Site>,
     pub stmt: Stmt,
     pub work: Work,
+    /// What a call is.
+    pub call: Option<Call>,
 }
 
 /// What a statement does, as far as its derivative goes.
 pub enum Work {
     /// Writes nothing active.
     Inactive,
+    /// What the derivative of the called function does.
+    Call,
     /// Values, all taken before anything is written, go to targets.
     Assign { targets: Vec<Access>, values: Vec<Expr> },
     /// `target += value`.
@@ -129,11 +134,15 @@ impl Leaf {
             Work::Choice { compute, .. } => loads_of(&compute.values[0]),
             _ => Vec::new(),
         };
+        let chosen = chosen.into_iter().chain(self.call.iter().flat_map(Call::reads));
         self.stmt.exprs().into_iter().flat_map(loads_of).chain(chosen).collect()
     }
 
     /// The elements that the statement writes, with whether it only adds to them.
     pub fn writes(&self) -> Vec<(Access, bool)> {
+        if let Some(c) = &self.call {
+            return c.writes().into_iter().map(|a| (a, false)).collect();
+        }
         self.stmt
             .accesses()
             .filter(|(_, mode)| mode.writes())
@@ -344,17 +353,25 @@ impl Builder<'_> {
 
     fn leaf(&mut self, s: &Stmt) -> Result<Node, Diagnostic> {
         let known = s.as_store().is_some() || s.as_reduce().is_some() || s.as_compute().is_some();
+        let find = |b: BufId| self.buffers.iter().flatten().find(|x| x.id == b).cloned();
+        let mode = if self.is_reverse { crate::Mode::Reverse } else { crate::Mode::Forward };
+        if let Some(call) = calls::of_stmt(self.module, self.func, &find, s, mode)? {
+            let active = call.writes().iter().any(|a| self.act.of_access(a));
+            let site = self.site(&call.of.name, s.places());
+            let work = if active { Work::Call } else { Work::Inactive };
+            return Ok(Node::Leaf(Rc::new(Leaf { site, stmt: s.clone(), work, call: Some(call) })));
+        }
         let active = s.written().any(|v| v.buffer().is_none_or(|b| self.act.of_buffer(b)));
         if !known {
             let text = "this statement is not differentiated";
-            let help =
-                "only kernels as written are differentiated: without atomics, calls and asynchronous bodies";
+            let help = "only kernels as written are differentiated: without atomics and asynchronous bodies";
             return Err(refuse(codes::UNSUPPORTED, text, s.places()).help(help));
         }
         let label = s.label().map_or_else(|| "s".to_string(), |l| l.to_string());
         if !active {
             let site = self.site(&label, s.places());
-            return Ok(Node::Leaf(Rc::new(Leaf { site, stmt: s.clone(), work: Work::Inactive })));
+            let leaf = Leaf { site, stmt: s.clone(), work: Work::Inactive, call: None };
+            return Ok(Node::Leaf(Rc::new(leaf)));
         }
         let mut before = Vec::new();
         let mut stmt = s.clone();
@@ -388,7 +405,7 @@ impl Builder<'_> {
             Work::Inactive
         };
         let site = self.site(&label, s.places());
-        before.push(Node::Leaf(Rc::new(Leaf { site, stmt, work })));
+        before.push(Node::Leaf(Rc::new(Leaf { site, stmt, work, call: None })));
         Ok(Node::Seq(before))
     }
 
@@ -436,7 +453,7 @@ impl Builder<'_> {
             let site = self.site(c.label.as_str(), places);
             let stmt = Stmt::new(StmtKind::Compute(c), places.clone());
             let stmt = lathe_ir::visit::refresh(&stmt, &mut self.func.next_id);
-            Node::Leaf(Rc::new(Leaf { site, stmt, work: Work::Inactive }))
+            Node::Leaf(Rc::new(Leaf { site, stmt, work: Work::Inactive, call: None }))
         });
         let free = c.dims.iter().filter(|d| d.combine == Combine::Concat).cloned().collect();
         let taken = crate::arrays::fill(c.label.to_string(), free, target.clone(), best);

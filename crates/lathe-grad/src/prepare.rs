@@ -42,7 +42,8 @@ pub fn prepare(
     if let Some(p) = func.params.iter().find(|p| p.alias.is_some() && (p.mode != Mode::In || named(p))) {
         return no(format!("`{}` may overlap another parameter", p.name()), "pass arrays that are distinct");
     }
-    let plain = lets::without_lets(&sink::sunk(&raise::raised(func)));
+    let called = crate::calls::opened(module, func, request.mode)?;
+    let plain = lets::without_lets(&sink::sunk(&raise::raised(&called)));
     let act = activity(module, &plain, wrt, of, request.allow_steps)?;
     let opened =
         lathe_transform::open::open_some(module, &plain, &|c| !stays(c, &act)).map_err(|r| *r.diagnostic)?;

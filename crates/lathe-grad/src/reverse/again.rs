@@ -119,6 +119,7 @@ impl Reverse<'_> {
     }
 
     fn run_leaf(&mut self, l: &Leaf, of: ScopeId) -> Result<Option<Stmt>, Diagnostic> {
+        let when = When::Forward(of);
         let before = self.tape_stores(&l.site, of)?;
         let depth = |s: ScopeId| l.site.loops.iter().position(|a| a.body == s).map_or(0, |p| p + 1);
         let written: Vec<_> = l.writes().into_iter().filter_map(|w| w.0.view.buffer()).collect();
@@ -146,6 +147,9 @@ impl Reverse<'_> {
         let s = l.stmt.map_parts(&mut map);
         if let Some(d) = map.failure {
             return Err(d);
+        }
+        for a in l.call.iter().flat_map(crate::calls::Call::reads) {
+            self.still(l, &a, when)?;
         }
         // What an update starts from is needed, too.
         for (a, mode) in l.stmt.accesses() {

@@ -11,6 +11,7 @@
 //! sweep. The forward sweep holds what is needed for this, and nothing else.
 
 mod again;
+mod call;
 mod carried;
 mod compute;
 mod counted;
@@ -246,6 +247,10 @@ impl Reverse<'_> {
             Node::Keep(..) => Ok(None),
             Node::Leaf(l) => match &l.work {
                 Work::Inactive => Ok(None),
+                Work::Call => match &l.call {
+                    Some(c) => self.back_call(l, c),
+                    None => Ok(None),
+                },
                 Work::Assign { targets, values } => self.back_assign(l, targets, values),
                 Work::Add { target, value } => self.back_add(l, target, value),
                 Work::Compute(c) => self.back_compute(l, c, None),

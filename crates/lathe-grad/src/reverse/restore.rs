@@ -112,7 +112,7 @@ impl Reverse<'_> {
 
     /// The scope of the array whose element, read at a site, has another value by then; notes the need for those that
     /// are still available.
-    fn overwritten(&mut self, site: &Site, a: &Access, when: When) -> Option<ScopeId> {
+    pub fn overwritten(&mut self, site: &Site, a: &Access, when: When) -> Option<ScopeId> {
         let b = a.view.buffer()?;
         // Shadows and tapes are none of the primal's.
         let scope = *self.scope_of.get(&b)?;
