@@ -3,13 +3,15 @@
 //!
 //! `merge`: several maps that add to the same elements are one. `inline`: copies are read where they came from.
 //! `factor`: a sum of multiples is a multiple of an existing sum. `share`: what several maps evaluate is evaluated
-//! once. `hoist`: functions of inputs that a sum evaluates for every element are evaluated once.
+//! once. `hoist`: functions of inputs that a sum evaluates for every element are evaluated once. `short`: sums of a few terms
+//! are written out.
 
 mod factor;
 mod hoist;
 mod inline;
 mod merge;
 mod share;
+mod short;
 
 use crate::arrays::{touched, written};
 use lathe_ir::visit::loads_of;
@@ -24,7 +26,7 @@ use std::sync::Arc;
 pub fn tidied(func: Function) -> Function {
     let mut func = hoist::hoisted(func);
     let body = func.body.clone();
-    func.body = named_apart(&block(&body, &mut func), &func);
+    func.body = named_apart(&short::written_out(&block(&body, &mut func)), &func);
     func
 }
 
