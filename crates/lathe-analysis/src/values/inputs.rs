@@ -8,7 +8,8 @@ use lathe_ir::visit::{self, loads_of, vars_of};
 use lathe_ir::{BufId, Expr, Stmt, VarId};
 use std::collections::{HashMap, HashSet};
 
-/// Whether nothing in the changed place writes what the statements of a label compute their values from, but for arrays that live in the place: of these, what writes them counts as well. Then it does not matter
+/// Whether nothing in the changed place writes what the statements of a label compute their values from, but for arrays
+/// that live in the place: of these, what writes them counts as well. Then it does not matter
 /// when the values are computed. Gives how many statements were examined.
 ///
 /// # Errors
