@@ -235,3 +235,56 @@ fn barriers_order_what_stands_on_both_sides() {
         assert_eq!(verdict(&body), expected, "{body}");
     }
 }
+
+/// Diamond tiles of a wave equation, 32 wide, for any sizes (the tiling of Loopy's slides; section 2.5 of its notes):
+/// half steps of time need a barrier of the whole grid, steps within a tile one of its block.
+#[test]
+fn diamond_tiles_need_both_barriers() {
+    let point = "let t: index = 32 * tt + 16 * half + it \
+                 let x: index = 32 * tx + 16 * half - 16 + ix \
+                 if ix - it >= 0 and ix - it < 32 and it + ix >= 0 and it + ix < 32 { \
+                 if t >= 0 and t < M and x >= 0 and x < N { \
+                 'u'[t, x]: u[t + 2, x + 1] = u[t + 1, x] + u[t + 1, x + 1] + u[t + 1, x + 2] + u[t, x + 1] } }";
+    let tiles = "for tx in 0..(N + 48) // 32 level(grid)";
+    let times = "for tt in 0..(M + 32) // 32 + 1 { for half in 0..2";
+    let (its, ixs) = ("for it in -16..17", "for ix in 0..32");
+    let local = format!("{ixs} level(block)");
+    let cases = [
+        (format!("{tiles} {{ {times} {{ {its} {{ {ixs} {{ {point} }} }} }} }} }}"), "race"),
+        (format!("{tiles} {{ {times} {{ {its} {{ {ixs} {{ {point} }} }} barrier tx }} }} }}"), "ok"),
+        (format!("{tiles} {{ {times} {{ {its} {{ {ixs} {{ {point} }} }} }} barrier tx }} }}"), "race"),
+        (format!("{tiles} {{ {local} {{ {times} {{ {its} {{ {point} }} barrier tx }} }} }} }}"), "race"),
+        (
+            format!("{tiles} {{ {local} {{ {times} {{ {its} {{ {point} barrier ix }} barrier tx }} }} }} }}"),
+            "ok",
+        ),
+        (
+            format!("{tiles} {{ {local} {{ {times} {{ {its} {{ {point} barrier ix }} barrier ix }} }} }} }}"),
+            "race",
+        ),
+    ];
+    for (body, expected) in cases {
+        assert_eq!(verdict(&body), expected, "{body}");
+    }
+}
+
+/// Wavefronts of a triangular solve: planes of `j + k`, with the third dimension inside (section 2.5 of the same notes).
+#[test]
+fn wavefronts_need_a_barrier_of_the_grid() {
+    let cell = "let k: index = wave - j if k >= 0 and k < N { 'q'[i, j, k]: q[i + 1, j + 1, k + 1] = \
+                q[i + 1, j + 1, k] + q[i + 1, j, k + 1] + q[i, j + 1, k + 1] }";
+    let (waves, rows) = ("for wave in 0..2 * N", "for i in 0..N");
+    let (grid, block) = ("for j in 0..N level(grid)", "for j in 0..N level(block)");
+    let cases = [
+        (format!("{grid} {{ {waves} {{ {rows} {{ {cell} }} }} }}"), "race"),
+        (format!("{grid} {{ {waves} {{ {rows} {{ {cell} }} barrier j }} }}"), "ok"),
+        (format!("{block} {{ {waves} {{ {rows} {{ {cell} }} barrier j }} }}"), "ok"),
+        (format!("{grid} {{ {rows} level(block) {{ {waves} {{ {cell} barrier j }} }} }}"), "race"),
+        (format!("{waves} {{ {grid} {{ {rows} {{ {cell} }} }} }}"), "ok"),
+        (format!("{waves} level(grid) {{ for j in 0..N {{ {rows} {{ {cell} }} barrier wave }} }}"), "race"),
+    ];
+    for (body, expected) in cases {
+        let text = format!("func f(N)(q: inout i32[N + 1, N + 1, N + 1]) stage scheduled {{ {body} }}");
+        assert_eq!(races(&text).is_empty(), expected == "ok", "{body}");
+    }
+}
