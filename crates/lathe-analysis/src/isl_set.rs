@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 /// Operations that one question may take (about a second at the very worst).
 const BUDGET: u64 = 4_000_000;
-/// Numbers in a system of usual size; operations on larger ones take as much longer.
+/// Numbers in a system of usual size. Operations on larger ones take longer, for the numbers and for their digits.
 const USUAL: usize = 64 * 64;
 /// `ISL_ON_ERROR_CONTINUE`: errors are returned, not printed.
 const ON_ERROR_CONTINUE: i32 = 1;
@@ -33,13 +33,13 @@ fn within_budget<T>(
     question: impl FnOnce(&Context) -> Result<T, LibISLError>,
 ) -> Option<T> {
     let numbers = about.iter().flat_map(|all| all.iter()).map(|cons| cons.len() * columns_of(cons).len());
-    let times = 1 + (numbers.max().unwrap_or(0) / USUAL) as u64;
-    if !spend(ASKED * times) {
+    let times = 1 + ((numbers.max().unwrap_or(0) / USUAL) as u64).saturating_pow(2);
+    if !spend(ASKED.saturating_mul(times)) {
         return None;
     }
     let answer = within(BUDGET / times, question);
     if answer.is_none() {
-        spend(GIVEN_UP * times);
+        spend(GIVEN_UP.saturating_mul(times));
     }
     answer
 }

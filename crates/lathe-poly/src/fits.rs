@@ -50,7 +50,7 @@ fn asked(e: &Expr, ranges: &Ranges, memo: &mut Memo<()>, known: &mut Known) -> O
     let first = asked(c, ranges, memo, known);
     let mut arm = |e: &Expr, holds| {
         let mut inner = ranges.clone();
-        let possible = inner.learn(c, holds);
+        let possible = inner.learn_for(c, holds, memo);
         possible.then(|| memo.under(|memo| known.under(|known| asked(e, &inner, memo, known)))).flatten()
     };
     let (x, y) = (arm(a, true), arm(b, false));
@@ -115,7 +115,7 @@ fn fail(
             fail(c, ranges, memo, known, f);
             for (arm, holds) in [(a, true), (b, false)] {
                 let mark = ranges.mark();
-                if ranges.learn(c, holds) {
+                if ranges.learn_for(c, holds, memo) {
                     memo.under(|memo| known.under(|known| fail(arm, ranges, memo, known, f)));
                 }
                 ranges.leave(mark);

@@ -18,6 +18,9 @@ use std::collections::HashMap;
 const MAX_CASES: usize = 10;
 /// What one condition may cost: steps for its parts, in each of its cases, and for what follows from each.
 const MAX_STEPS: usize = 1 << 11;
+/// The same for those that come after others that took so many together: enough for what is written by hand.
+const FEW_STEPS: usize = 1 << 6;
+const MANY_STEPS: usize = 1 << 14;
 /// Nodes of what something is learned about that a step looks at.
 const STEP: usize = 32;
 
@@ -59,6 +62,8 @@ pub struct Ranges {
     cases: usize,
     /// How much more is learned from the condition at hand.
     steps: usize,
+    /// The steps that all conditions took so far.
+    taken: usize,
     /// A condition is being learned: selects in what it compares teach nothing meanwhile.
     pub(crate) learning: bool,
     /// The same as `known` for loads that may change: only in the statement at that depth.
@@ -369,11 +374,26 @@ impl Ranges {
         }
     }
 
+    /// As [`Ranges::learn`], where what is learned serves one visit of many: what it took counts there.
+    pub fn learn_for<T: Clone>(&mut self, cond: &Expr, holds: bool, visit: &mut Memo<T>) -> bool {
+        let before = self.taken;
+        let possible = self.learn(cond, holds);
+        visit.learned(self.taken - before);
+        possible
+    }
+
+    /// The steps that learning took so far.
+    pub(crate) fn taken(&self) -> usize {
+        self.taken
+    }
+
     fn learn_at(&mut self, cond: &Expr, holds: bool, near: bool) -> bool {
-        self.steps = MAX_STEPS;
+        let given = if self.taken < MANY_STEPS { MAX_STEPS } else { FEW_STEPS };
+        self.steps = given;
         let around = std::mem::replace(&mut self.learning, true);
         let possible = self.learn_part(cond, holds, near);
         self.learning = around;
+        self.taken += given - self.steps;
         possible
     }
 

@@ -19,6 +19,8 @@ pub struct Value {
 
 /// As many selects teach their arms something: these are looked at again, and so are selects in them.
 const MAX_ARMS: usize = 32;
+/// Steps of learning that count as an arm.
+const STEPS: usize = 128;
 
 /// What was found out about the nodes of an expression, for questions under one set of ranges.
 pub(crate) struct Known {
@@ -267,7 +269,9 @@ impl Ranges {
     /// An arm of a `select`.
     fn value_under(&self, cond: &Expr, holds: bool, e: &Expr, memo: &mut Known) -> Value {
         let mut inner = self.clone();
-        if inner.learn(cond, holds) {
+        let possible = inner.learn(cond, holds);
+        memo.arms = memo.arms.saturating_sub((inner.taken() - self.taken()) / STEPS);
+        if possible {
             memo.under(|memo| inner.value_in(e, memo))
         } else {
             // It is never evaluated.

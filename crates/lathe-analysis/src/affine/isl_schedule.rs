@@ -18,7 +18,7 @@ use std::fmt::Write as _;
 /// longer the more parts there are of dependences, so that these are limited, too.
 const BUDGET: u64 = 1_500_000;
 /// Constraints of one domain, or of one dependence: what isl does before it begins to search takes no budget.
-const MAX_CONSTRAINTS: usize = 96;
+const MAX_CONSTRAINTS: usize = 48;
 const MAX_PARTS: usize = 250;
 /// Larger factors make no loops that anybody wants.
 const MAX_FACTOR: i32 = 4;

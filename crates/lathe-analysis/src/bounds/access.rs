@@ -53,7 +53,7 @@ impl Prover {
                 self.arithmetic_of(c, index, under, asked, out);
                 for (arm, holds) in [(a, true), (b, false)] {
                     let mark = self.ranges.mark();
-                    if self.ranges.learn(c, holds) {
+                    if self.ranges.learn_for(c, holds, asked) {
                         let under = self.under(under, c, holds);
                         asked.under(|asked| self.arithmetic_of(arm, index, &under, asked, out));
                     }
@@ -118,7 +118,7 @@ impl Prover {
                     let mut inner = facts.clone();
                     inner.guard(&cond, holds);
                     let mark = self.ranges.mark();
-                    self.ranges.learn(&cond, holds);
+                    self.ranges.learn_for(&cond, holds, memo);
                     let under = self.under(under, &cond, holds);
                     let new = memo.under(|memo| self.expr(&inner, e, &under, memo, out));
                     self.ranges.leave(mark);

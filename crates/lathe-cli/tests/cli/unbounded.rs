@@ -163,3 +163,26 @@ fn chains_of_definitions() {
         assert!(again.stderr.is_empty(), "{}", again.stderr);
     }
 }
+
+#[test]
+fn loops_that_are_split_again_and_again() {
+    let f = Folder::new();
+    let steps: Vec<String> = (0..200).map(|n| format!("split(i{}, 2)", ".o".repeat(n))).collect();
+    f.write("k.lathe", format!("{COPY}strategy s for k = {}\n", steps.join(" ; ")));
+    let d = f.lathe("check k.lathe");
+    assert!(d.status == 1 && d.stderr.contains("E06"), "{}", d.stderr);
+}
+
+#[test]
+fn chains_of_choices() {
+    let f = Folder::new();
+    let chain = many(60, |n| format!("        let a{} = select(x[i] > {n}, a{n} + 1, a{n} * 2)\n", n + 1));
+    f.write(
+        "k.lathe",
+        format!(
+            "kernel k(x: i32[N], out: inout i32[N]) {{\n    for i in 0..N {{\n        let a0 = x[i]\n{chain}        \
+             if a60 > 3 {{ out[i] = a60 }}\n    }}\n}}\nstrategy s for k = split(i, 8)\n"
+        ),
+    );
+    f.ok("check k.lathe");
+}

@@ -12,6 +12,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 const SMALL: usize = 32;
 /// From so many visits under conditions on, these are not told apart any more.
 const LONG: usize = 1 << 8;
+/// Steps of learning that take as long as a visit.
+const STEPS: usize = 16;
 
 /// What was found out about nodes.
 #[derive(Clone, Debug)]
@@ -84,6 +86,11 @@ impl<T: Clone> Memo<T> {
     pub fn visit(&mut self) {
         self.visits += 1;
         self.inside += usize::from(self.conditions > 0);
+    }
+
+    /// Counts what learning from a condition took, in steps of which many are a visit.
+    pub fn learned(&mut self, steps: usize) {
+        self.inside += steps / STEPS;
     }
 
     /// Whether it is worth it to remember nodes.
