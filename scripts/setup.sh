@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs what building Lathe needs and is missing: LLVM 22 (code generation), libtool, automake and a C
 # compiler (isl is built from source), Clang's and GCC's headers; PoCL and NVRTC, which
-# tests of device code run and compile it with. Does nothing, quickly, when all is there.
+# tests of device code run and compile it with; a cross compiler and an emulator for AArch64, for tests of its
+# code. Does nothing, quickly, when all is there.
 set -euo pipefail
 
 have() { command -v "$1" >/dev/null 2>&1; }
@@ -20,6 +21,9 @@ have pkg-config || need+=(pkg-config)
 have unzip || need+=(unzip)
 # OpenCL on CPUs, for tests of device code.
 ls /etc/OpenCL/vendors/pocl*.icd >/dev/null 2>&1 || need+=(pocl-opencl-icd ocl-icd-libopencl1)
+# A compiler for AArch64 and an emulator of it, for tests of code for other machines.
+have qemu-aarch64 || need+=(qemu-user)
+have aarch64-linux-gnu-gcc || need+=(gcc-aarch64-linux-gnu libc6-dev-arm64-cross)
 python3 -c 'import ensurepip, venv' 2>/dev/null || need+=(python3 python3-venv)
 for header in zlib.h zstd.h libxml2/libxml/parser.h; do
   [ -e "/usr/include/$header" ] && continue

@@ -5,6 +5,7 @@ mod memo;
 use crate::buffer::{Buffer, Space};
 pub use crate::expr::walk_expr;
 use crate::expr::{Access, Expr, ExprKind, View};
+use crate::func::{Function, ParamKind};
 use crate::ids::{Binder, BufId, VarId};
 use crate::stmt::{AccessMode, BinderRole, Executor, PartMap, Stmt};
 pub use memo::{Memo, distinct_operands, fold, operands};
@@ -196,6 +197,21 @@ pub fn map_named(s: &Stmt, f: &mut impl FnMut(&Access) -> Option<Access>) -> Stm
 /// duplicated. Numbers are taken from `next_id` (a function's counter).
 pub fn refresh(s: &Stmt, next_id: &mut u32) -> Stmt {
     Fresh { next_id, vars: HashMap::new(), bufs: HashMap::new() }.child(s)
+}
+
+/// As [`refresh`], for a body that is moved from one function to another with as many parameters: what it says of
+/// parameters and sizes becomes what the other one calls them.
+pub fn refresh_into(from: &Function, into: &Function, next_id: &mut u32) -> Stmt {
+    let (mut vars, mut bufs) = (HashMap::new(), HashMap::new());
+    for (a, b) in from.params.iter().zip(&into.params) {
+        match (&a.kind, &b.kind) {
+            (ParamKind::Array(a), ParamKind::Array(b)) => drop(bufs.insert(a.id, b.id)),
+            (ParamKind::Scalar(a), ParamKind::Scalar(b)) => drop(vars.insert(a.id, b.id)),
+            _ => {}
+        }
+    }
+    vars.extend(from.sizes.iter().filter_map(|s| Some((s.id, into.size(&s.name)?.id))));
+    Fresh { next_id, vars, bufs }.child(&from.body)
 }
 
 struct Fresh<'n> {

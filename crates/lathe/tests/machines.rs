@@ -153,6 +153,28 @@ fn the_c_engine_crosses_with_a_compiler_of_the_other_machine() {
     }
 }
 
+/// Each version of a fun was translated from its terms, with numbers of its own for the parameters.
+#[cfg(feature = "llvm")]
+#[test]
+fn versions_of_a_fun_become_one_function() {
+    let p = open(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/patterns/acoustic.lathe"));
+    let kernel = p.kernel(Some("acoustic")).expect("a fun");
+    let some = sizes(&[("L", 4), ("M", 5), ("N", 17)]);
+    let schedule = scheduled(&p, kernel, &how(Some("auto"), &some), &Machine::host());
+    assert!(schedule.versions.len() > 1, "{} versions", schedule.versions.len());
+    let emit =
+        |form| lathe::emit(&schedule, form, &Build::default()).unwrap_or_else(|e| panic!("{form:?}: {e}"));
+    emit(Emit::Object);
+    emit(Emit::C);
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("acoustic.tree");
+    std::fs::write(&file, emit(Emit::Tree)).expect("a file");
+    let tree = open(&file);
+    // Reading it verified it; nothing is left to prove.
+    let kernel = tree.kernel(Some("acoustic")).expect("a function");
+    scheduled(&tree, kernel, &how(None, &some), &Machine::host()).proved().unwrap_or_else(|e| panic!("{e}"));
+}
+
 fn sizes(all: &[(&str, i64)]) -> BTreeMap<String, i64> {
     all.iter().map(|(n, v)| (n.to_string(), *v)).collect()
 }

@@ -18,10 +18,10 @@ use lathe_space::{BinOp, Expr, UnOp, Value};
 pub(super) fn one_function(schedule: &Schedule) -> Result<Function, Diagnostic> {
     let next_id = schedule.versions.iter().map(|v| v.func.next_id).max().unwrap_or_default();
     let mut next_id = next_id;
-    let mut out = chosen(schedule, |n, v| match n + 1 == schedule.versions.len() {
+    let mut out = chosen(schedule, |n, v, into| match n + 1 == schedule.versions.len() {
         true => v.body.clone(),
-        // Every binder of a function has an identity of its own.
-        false => visit::refresh(&v.body, &mut next_id),
+        // Every binder of a function has an identity of its own, and versions of a fun were translated apart.
+        false => visit::refresh_into(v, into, &mut next_id),
     })?;
     out.next_id = next_id;
     Ok(out)
@@ -36,8 +36,8 @@ pub(super) fn chooser(schedule: &Schedule, names: &[Name]) -> Result<Option<Func
     if !schedule.versions.iter().all(|v| can_be_called(&v.func)) {
         return Ok(None);
     }
-    let call = |n: usize, f: &Function| {
-        let args = f.params.iter().map(|p| match &p.kind {
+    let call = |n: usize, _: &Function, into: &Function| {
+        let args = into.params.iter().map(|p| match &p.kind {
             ParamKind::Array(b) => Arg::View(View::Buffer(b.id)),
             ParamKind::Scalar(b) => Arg::Value(var(b)),
         });
@@ -65,20 +65,20 @@ fn can_be_called(f: &Function) -> bool {
     told && !levels
 }
 
-/// What `body` says of the first version, by its number, whose condition holds.
+/// What `body` says of the first version, by its number, whose condition holds, with the parameters of the last one.
 fn chosen(
     schedule: &Schedule,
-    mut body: impl FnMut(usize, &Function) -> Stmt,
+    mut body: impl FnMut(usize, &Function, &Function) -> Stmt,
 ) -> Result<Function, Diagnostic> {
     let Some((last, others)) = schedule.versions.split_last() else {
         return Err(Diagnostic::error(codes::VERSIONS, "the strategy has no version"));
     };
     let mut out = last.func.clone();
-    let mut here = body(others.len(), &last.func);
+    let mut here = body(others.len(), &last.func, &last.func);
     for (n, v) in others.iter().enumerate().rev() {
         let Some(condition) = &v.condition else { continue };
         let cond = truth(condition, &out)?;
-        here = Stmt::of(StmtKind::If { cond, then: body(n, &v.func), other: Some(here) });
+        here = Stmt::of(StmtKind::If { cond, then: body(n, &v.func, &last.func), other: Some(here) });
     }
     let mut all = Vec::new();
     for c in &schedule.requires {
