@@ -24,5 +24,6 @@ mod spmd;
 pub mod turns;
 
 pub use codes::CODES;
+pub use phase::is_grid;
 pub use plan::{Argument, Cluster, Item, KernelPlan, Plan, plan};
 pub use spmd::{Limits, to_spmd};

@@ -21,11 +21,11 @@ pub static CODES: &[CodeInfo] = &[
         code: UNSUPPORTED,
         title: "the engine does not support this construct",
         explanation: "The program is a legal tree, but it contains a construct that the engine does \
-                      not support: an executor of another machine, a barrier, an asynchronous copy, a layout, or a compute \
-                      that was not lowered to loops. The message names the first such construct with \
+                      not support: an executor of another machine, a barrier that not all iterations are shown to reach, an \
+                      asynchronous copy, a layout, or a compute that was not lowered to loops. The message names the first such construct with \
                       its place, and notes name the others. The interpreter still runs most such programs \
                       (`--engine interpreter`).",
-        wrong: "strategy s for gemm = parallel(i, team)",
+        wrong: "strategy s for gemm = bind(i, node)",
         right: "strategy s for gemm = parallel(i)",
     },
     CodeInfo {

@@ -176,18 +176,20 @@ impl Capabilities {
         Capabilities::default()
     }
 
-    /// What every CPU engine supports: plain statements on all scalar types, local memory, layouts
-    /// that only reorder, and calls, which are inlined.
+    /// What every CPU engine supports: plain statements on all scalar types, local memory, layouts, and what the passes
+    /// of `lathe-lower` take away: calls, and the levels, spaces and barriers of devices.
     pub fn plain() -> Capabilities {
         use Statement::*;
         Capabilities::none()
-            .statements(&[Let, Store, Reduce, Atomic, Loop, If, While, Alloc, Check, Assume, Prefetch, Call])
-            .executors(&["serial", "unrolled"])
-            .spaces(&[Space::Host, Space::Stack, Space::Register])
+            .statements(&[
+                Let, Store, Reduce, Atomic, Loop, If, While, Alloc, Check, Assume, Prefetch, Call, Barrier,
+            ])
+            .executors(&["serial", "unrolled", "grid", "cluster", "block", "warp", "lane"])
+            .spaces(&Space::ALL)
             .types(&Scalar::ALL)
             .views(&[Through::Slice, Through::Reshape])
-            .layouts(&[Step::Permute, Step::Tile, Step::Pad])
-            .forms(&[Form::Aggregate])
+            .layouts(&[Step::Permute, Step::Tile, Step::Pad, Step::Swizzle, Step::Distribute])
+            .forms(&[Form::Aggregate, Form::InOrder])
     }
 
     fn with(mut self, more: impl IntoIterator<Item = Feature>) -> Capabilities {

@@ -56,7 +56,7 @@ impl Engine for Closures {
     fn compile(&self, module: &Module, func: &Function, _: &Options) -> Result<Object, Diagnostic> {
         accept(self.name(), &CAPABILITIES, module, func)?;
         let checks = check_table(module, func).map_err(lathe_engine::needs::free_size)?.entries;
-        let lowered = lathe_lower::lower(module, func);
+        let lowered = lathe_lower::lower(module, func).map_err(lathe_engine::needs::free_size)?;
         let functions = [(func.name.clone(), lowered)].into();
         let (symbol, times) = (func.name.to_string(), Vec::new());
         let bytes = print_module(&Module { functions, ..Module::default() }).into_bytes();

@@ -121,13 +121,16 @@ fn lanes_have_rules() {
 
 #[test]
 fn what_is_missing_is_named_with_its_place() {
-    let text = "func f(N)(A: inout f32[N]) {\n  for i in 0..N team { barrier i }\n  for i in 0..N level(block) { }\n}";
+    let text = "func f(N)(A: inout f32[N]) {\n  for i in 0..N team { barrier i }\n  for i in 0..N node { token t }\n}";
     let (m, f) = parse(text);
     let d = accept("some", &Capabilities::plain(), &m, &f).unwrap_err();
     assert!(d.code.0 == "E0701" && ["`some`", "`i`", "`team`"].iter().all(|q| d.message.contains(q)), "{d}");
     let mark = &d.marks[0];
     assert_eq!(text[mark.span.start as usize..].lines().next(), Some("for i in 0..N team { barrier i }"));
-    assert!(d.notes.len() == 2 && d.notes[1].contains("exec.block"), "{d}");
+    assert!(
+        d.notes.len() == 2 && d.notes[0].contains("exec.node") && d.notes[1].contains("stmt.token"),
+        "{d}"
+    );
     assert!(accept("interpreter", Interpreter.capabilities(), &m, &f).is_ok());
     let (m, f) = parse("func f(N)(A: inout f32[N]) { for j in 0..8 vector(8) { 'A'[j]: A[0] = 1.0:f32 } }");
     assert_eq!(

@@ -122,7 +122,7 @@ fn build(module: &Module, func: &Function, options: &Options) -> Result<Build, D
     let machine = Machine::new(options)?;
     accept("llvm", &CAPABILITIES, module, func)?;
     let table = check_table(module, func).map_err(needs::free_size)?;
-    let func = &lathe_lower::lower(module, func);
+    let func = &lathe_lower::lower(module, func).map_err(emit::refused)?;
     let ir = Ir::new(&func.name);
     machine.adopt(&ir);
     let target = entry::Target {

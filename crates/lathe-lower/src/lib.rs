@@ -6,6 +6,8 @@
 //! | pass | after it, no function has |
 //! |---|---|
 //! | [`calls`] | calls of functions of the module |
+//! | [`phases`] | barriers |
+//! | [`levels`] | loops of levels, and the spaces of devices |
 //! | [`checks`] | loops over nothing but a check that vectors or threads could do faster |
 //! | [`reductions`] | `op=` but where lanes combine in order |
 //! | [`halves`] | arithmetic on floats of 16 bits |
@@ -14,14 +16,21 @@
 pub mod calls;
 pub mod checks;
 pub mod halves;
+pub mod levels;
+pub mod phases;
 pub mod pitches;
 pub mod reductions;
 
+use lathe_ir::lower::Unsupported;
 use lathe_ir::{Function, Module};
 use lathe_poly::simplify::simplify_function;
 
 /// The function as engines for CPUs take it. One that calls itself keeps these calls.
-pub fn lower(module: &Module, func: &Function) -> Function {
-    let func = simplify_function(&checks::in_blocks(&calls::inline(module, func)));
-    pitches::apart(&halves::in_floats(&reductions::as_stores(module, &func)))
+///
+/// # Errors
+/// Barriers that [`phases`] does not take away.
+pub fn lower(module: &Module, func: &Function) -> Result<Function, Unsupported> {
+    let func = levels::on_cpus(&calls::inline(module, func))?;
+    let func = simplify_function(&checks::in_blocks(&func));
+    Ok(pitches::apart(&halves::in_floats(&reductions::as_stores(module, &func))))
 }

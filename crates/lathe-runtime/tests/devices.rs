@@ -10,6 +10,8 @@ mod clusters;
 #[path = "devices/random.rs"]
 mod random;
 mod support;
+#[path = "devices/threads.rs"]
+mod threads;
 
 use lathe_device::{Limits, to_spmd};
 use lathe_ir::Scalar;

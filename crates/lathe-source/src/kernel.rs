@@ -27,7 +27,7 @@ pub fn emit_c(module: &Module, func: &Function, style: &Style) -> Result<CSource
         accept("c", capabilities(), module, func)?;
         check_table(module, func).map_err(lift)?
     };
-    let func = &lathe_lower::lower(module, &expand_function(module, func));
+    let func = &lathe_lower::lower(module, &expand_function(module, func)).map_err(lift)?;
     let mut e = Emitter::new(module, func, &table);
     e.lane_loops_only = style.lane_loops_only;
     let entry = Entry::of(&table, func);

@@ -161,7 +161,10 @@ fn what_no_engine_takes_is_refused() {
     let d = f.ok("check h.lathe");
     assert!(d.stderr.contains("1 kernel, 1 fun used by others"), "{}", d.stderr);
     // For a device that this build has no engine for: said, and no mistake of the author.
-    f.write("d.lathe", "kernel k(A: f32[N]) -> (B: f32[N]) { B[i] = A[i] }\nstrategy gpu for k = split(i, 64) ; bind(i.o, grid) ; bind(i.i, block)\n");
+    f.write(
+        "d.lathe",
+        "kernel k(A: f32[N]) -> (B: f32[N]) { B[i] = A[i] }\nstrategy t for k = bind(i, node)\n",
+    );
     let d = f.ok("check d.lathe");
     assert!(d.stderr.contains("E0701") && d.stderr.contains("ok"), "{}", d.stderr);
 }

@@ -1,6 +1,6 @@
 //! Random device trees: phases of blocks and of clusters over shared memory and registers, atomics in both memories,
 //! tree reductions, serial code and loops between phases. As they stand, as kernels in random orders with the
-//! detection of races, on an OpenCL device, and on CPUs, where blocks are iterations and phases are loops.
+//! detection of races, on an OpenCL device, and on CPUs, where phases are loops.
 
 use super::*;
 use lathe_analysis::prove_concurrent;
@@ -162,12 +162,6 @@ for t in 0..{n} level(block) {{ 'R'[g, t]: R[t] = A[g, t] - 5:i32 }}
     )
 }
 
-/// The same with blocks as iterations that threads of the host share, and threads as loops.
-fn on_threads(text: &str) -> String {
-    let text = text.replace("level(grid)", "cpu").replace(" level(block)", "").replace(" level(cluster)", "");
-    text.replace("] shared", "] stack").replace("] register", "] stack")
-}
-
 #[test]
 fn random_trees_agree() {
     let cases = std::env::var("LATHE_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(CASES);
@@ -185,7 +179,9 @@ fn random_trees_agree() {
         // What a failure shows.
         println!("{seed}: {text}");
         agree_with(&[opencl()], &[false], 2, &text, sizes);
-        agree_with(&[Engine::LLVM], &[false], 1, &on_threads(&text), sizes);
+        agree_with(&[Engine::LLVM], &[false], 1, &text, sizes);
+        let kernels = print_function(&to_spmd(&f, Limits::default()).expect("kernels"));
+        agree_with(&[Engine::LLVM], &[false], 1, &kernels, sizes);
     }
 }
 

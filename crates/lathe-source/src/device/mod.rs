@@ -90,6 +90,8 @@ pub fn emit(module: &Module, func: &Function, language: Language, limits: Limits
     accept(language.word(), capabilities(), module, func)?;
     let func = &lathe_lower::calls::inline(module, func);
     let table = check_table(module, func).map_err(lift)?;
+    // Blocks that wait for one another are blocks of several kernels.
+    let func = &lathe_lower::phases::to_phased(func, &lathe_device::is_grid).map_err(lift)?;
     let lowered = simplify_function(&lathe_device::to_spmd(&simplify_function(func), limits)?);
     // What a phased tree orders, its kernels must order by barriers.
     if let Some(race) = lathe_analysis::certain_race(module, &lowered) {

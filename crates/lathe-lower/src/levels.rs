@@ -1,0 +1,94 @@
+//! Device trees on CPUs: the loops of levels as loops of the host, with [`phases`](crate::phases) in place of barriers.
+//!
+//! The outermost loop over blocks goes to the threads, unless some are used already; all others run their iterations in
+//! order, which is one of the orders that they may have. So do the loops that an update `inorder` names: then no iteration
+//! waits for another. Local arrays of devices are in ordinary memory, or in the frame where they are registers.
+
+use crate::phases::to_phased;
+use lathe_ir::lower::Unsupported;
+use lathe_ir::stmt::{Atomic, MemoryOrder};
+use lathe_ir::visit::walk;
+use lathe_ir::{Buffer, Executor, Function, Layout, LayoutStep, Loop, Name, Space, Stmt, StmtKind};
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// The function without barriers, levels, and the spaces of devices.
+///
+/// # Errors
+/// As [`to_phased`].
+pub fn on_cpus(func: &Function) -> Result<Function, Unsupported> {
+    if !of_device(&func.body) {
+        return Ok(func.clone());
+    }
+    let func = to_phased(func, &|_| true)?;
+    let mut in_turn = HashSet::new();
+    walk(&func.body, &mut |s, _| {
+        if let StmtKind::Atomic(a) = s.kind()
+            && a.order == MemoryOrder::InOrder
+        {
+            in_turn.insert(a.scope.clone());
+        }
+        true
+    });
+    let body = stmt(&func.body, &in_turn, false);
+    Ok(Function { body, ..func })
+}
+
+fn of_device(s: &Stmt) -> bool {
+    let here = match s.kind() {
+        StmtKind::Barrier { .. } => true,
+        StmtKind::Loop(l) => matches!(l.exec, Executor::Level(_)),
+        StmtKind::Atomic(a) => a.order == MemoryOrder::InOrder,
+        StmtKind::Alloc { buffer, .. } => space(buffer.space) != buffer.space || distributed(buffer),
+        _ => false,
+    };
+    here || s.children().any(of_device)
+}
+
+fn distributed(b: &Buffer) -> bool {
+    b.layout.steps.iter().any(|s| matches!(s, LayoutStep::Distribute { .. } | LayoutStep::Swizzle { .. }))
+}
+
+fn space(s: Space) -> Space {
+    match s {
+        Space::Global | Space::Shared | Space::Constant => Space::Host,
+        Space::Fragment => Space::Stack,
+        Space::Host | Space::Stack | Space::Register => s,
+    }
+}
+
+/// `within`: in a loop whose iterations threads, lanes or levels run.
+fn stmt(s: &Stmt, in_turn: &HashSet<Name>, within: bool) -> Stmt {
+    let concurrent = s.as_loop().is_some_and(|l| !l.exec.is_ordered());
+    let inner = s.children().map(|c| stmt(c, in_turn, within || concurrent)).collect();
+    let s = s.with_children(inner);
+    match s.kind() {
+        StmtKind::Loop(l) => {
+            let waits = in_turn.contains(&l.exec.name());
+            let exec = match &l.exec {
+                Executor::Level(level) if &**level == "grid" && !within && !waits => Executor::Cpu,
+                Executor::Level(_) => Executor::Serial,
+                exec if waits && !exec.is_ordered() => Executor::Serial,
+                _ => return s,
+            };
+            s.with_kind(StmtKind::Loop(Loop { exec, ..l.clone() }))
+        }
+        StmtKind::Atomic(a) if a.order == MemoryOrder::InOrder => {
+            s.with_kind(StmtKind::Atomic(Atomic { order: MemoryOrder::AcqRel, ..a.clone() }))
+        }
+        StmtKind::Alloc { buffer, body } => {
+            let layout = if distributed(buffer) { Layout::row_major() } else { buffer.layout.clone() };
+            // Registers of all threads of a block are an array with subscripts that vary.
+            let space = match space(buffer.space) {
+                Space::Register if within => Space::Stack,
+                other => other,
+            };
+            if space == buffer.space && layout == buffer.layout {
+                return s;
+            }
+            let buffer = Arc::new(Buffer { space, layout, ..(**buffer).clone() });
+            s.with_kind(StmtKind::Alloc { buffer, body: body.clone() })
+        }
+        _ => s,
+    }
+}
