@@ -14,7 +14,7 @@ mod tables;
 mod windows;
 
 pub use ahead::filled_ahead;
-pub(crate) use align::equal;
+pub(crate) use align::{Aligner, entered, equal};
 pub use blocks::{starts_from_totals, starts_in_order};
 pub use inputs::{inputs_kept, only_by};
 pub use layout::relaid;
@@ -24,6 +24,7 @@ pub use silent::{Silent, means_nothing};
 pub use tables::{Tables, holds_values};
 pub use windows::{Part, begins_empty, combined_from, computed_again, shares_nothing, stands_for};
 
+use crate::content::same_content;
 use crate::env::Env;
 use crate::instances::{Unkept, same_instances};
 use crate::leaves::written_buffers;
@@ -111,6 +112,19 @@ pub fn instances_kept(c: &Change) -> Option<Result<usize, String>> {
         Err(why) => return Some(Err(why)),
     };
     match same_instances(&c.env(&place.path), place.old, place.new) {
+        Ok(compared) => Some(Ok(compared)),
+        Err(Unkept { why, known }) => known.then_some(Err(why)),
+    }
+}
+
+/// Whether every labelled statement does what it did, for the same instance. Gives how many statements were compared; none
+/// where that could not be decided.
+pub fn content_kept(c: &Change) -> Option<Result<usize, String>> {
+    let place = match c.place() {
+        Ok(place) => place,
+        Err(why) => return Some(Err(why)),
+    };
+    match same_content(&c.env(&place.path), place.old, place.new) {
         Ok(compared) => Some(Ok(compared)),
         Err(Unkept { why, known }) => known.then_some(Err(why)),
     }

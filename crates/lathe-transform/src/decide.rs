@@ -3,9 +3,9 @@
 
 use lathe_analysis::{
     Change, Dimension, Part, Silent, Tables, begins_empty, combined_from, computed_again, computes_the_same,
-    elements_of_their_own, filled_ahead, holds_values, inputs_kept, instances_kept, means_nothing, only_by,
-    order_kept, relaid, same_runs, shares_nothing, stands_for, starts_from_totals, starts_in_order,
-    unmentioned,
+    content_kept, elements_of_their_own, filled_ahead, holds_values, inputs_kept, instances_kept,
+    means_nothing, only_by, order_kept, relaid, same_runs, shares_nothing, stands_for, starts_from_totals,
+    starts_in_order, unmentioned,
 };
 use lathe_ir::{BinOp, Expr, Scalar, VarId, build};
 use lathe_strategy::evidence::{Range, Within};
@@ -14,8 +14,10 @@ use lathe_strategy::{Claim, Formula};
 /// Whether a claim holds of two trees, and how many accesses say so; none where the trees alone do not tell.
 pub fn decide(c: &Change, claim: &Claim) -> Option<Result<usize, String>> {
     Some(match claim {
-        Claim::DependencesKept => return order_kept(c),
-        Claim::InstancesKept | Claim::Tiled { .. } | Claim::Renumbered { .. } => return instances_kept(c),
+        Claim::DependencesKept => return with_content(c, order_kept(c)?),
+        Claim::InstancesKept | Claim::Tiled { .. } | Claim::Renumbered { .. } => {
+            return with_content(c, instances_kept(c)?);
+        }
         Claim::OrderKept { by } if by.is_decided() => return runs_kept(c),
         Claim::LayoutOnly { array } | Claim::SpaceOnly { array } => relaid(c, array),
         Claim::ComputedInPlace { array } => holds_values(c, std::slice::from_ref(array), Tables::Removed),
@@ -60,6 +62,15 @@ pub fn decide(c: &Change, claim: &Claim) -> Option<Result<usize, String>> {
     })
 }
 
+/// What is claimed of instances or their order is claimed of what they do: a statement that does something else is no
+/// instance of what it was.
+fn with_content(c: &Change, kept: Result<usize, String>) -> Option<Result<usize, String>> {
+    match (kept, content_kept(c)) {
+        (Ok(_), Some(Err(why))) => Some(Err(why)),
+        (kept, _) => Some(kept),
+    }
+}
+
 /// Whether the tree after runs what the tree before ran, in that order. None where instances and their order are kept, and
 /// only the form of the rewrite says that each does what it did, or where bounds have too many cases to be followed.
 pub(crate) fn runs_kept(c: &Change) -> Option<Result<usize, String>> {
@@ -68,7 +79,11 @@ pub(crate) fn runs_kept(c: &Change) -> Option<Result<usize, String>> {
         Err(why) => why,
     };
     let kept = matches!((instances_kept(c), order_kept(c)), (Some(Ok(_)), Some(Ok(_))));
-    if kept { None } else { Some(Err(why)) }
+    match content_kept(c) {
+        _ if !kept => Some(Err(why)),
+        Some(content) => Some(content),
+        None => None,
+    }
 }
 
 /// A window as the checker takes it.

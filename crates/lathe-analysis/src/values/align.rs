@@ -337,9 +337,14 @@ pub(super) fn shown(env: &Env, items: &[Item], a: &Expr, b: &Expr) -> bool {
     if [a, b].into_iter().any(|e| !e.ty().is_index() || !loads_of(e).is_empty()) {
         return false;
     }
+    same_in_cases(&entered(env, items), a, b, MOST_SELECTIONS)
+}
+
+/// The ranges of what is bound in the surroundings.
+pub(crate) fn entered(env: &Env, items: &[Item]) -> Ranges {
     let mut ranges = Ranges::of_function(env.func);
     env.items.iter().chain(items).for_each(|item| enter(&mut ranges, item));
-    same_in_cases(&ranges, a, b, MOST_SELECTIONS)
+    ranges
 }
 
 /// Selections of two values that are gone through before they are not shown to be equal.

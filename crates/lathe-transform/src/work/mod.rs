@@ -15,7 +15,8 @@ use crate::laws::{self, Relied};
 use crate::nest::rename_loops;
 use crate::rule::{Cursor, Edit, Rule};
 use lathe_analysis::{
-    Change, Env, OrderRefusal, Unkept, instances_preserved, order_preserved, padded, same_instances,
+    Change, Env, OrderRefusal, Unkept, instances_preserved, order_preserved, padded, same_content,
+    same_instances,
 };
 use lathe_diagnostics::{Code, Diagnostic, Places, Severity};
 use lathe_ir::names::Role;
@@ -267,6 +268,7 @@ impl<'a> Work<'a> {
         self.check_order(path, &old, &new)?;
         self.check_instances(path, &old, &new)?;
         fits?;
+        self.check_content(path, &old, &new)?;
         self.replace_as_is(path, new, Kind::Bijection)
     }
 
@@ -280,6 +282,17 @@ impl<'a> Work<'a> {
             Err(Unkept { known: false, .. }) => {}
         }
         Ok(())
+    }
+
+    /// Asks the checker whether every statement of `new` does what it did in `old`.
+    fn check_content(&self, path: &[usize], old: &Stmt, new: &Stmt) -> Result<(), Refusal> {
+        let env = Env::at(self.cursor.module, &self.func, path);
+        match same_content(&env, old, new) {
+            Err(Unkept { why, known: true }) => {
+                Err(self.refuse(codes::VALUE, format!("`{}`: {why}", self.rule)))
+            }
+            Ok(_) | Err(Unkept { known: false, .. }) => Ok(()),
+        }
     }
 
     /// Names how the iterations of what was replaced last got their new numbers: that each has one is known of the
@@ -478,6 +491,7 @@ impl<'a> Work<'a> {
         self.check_order(up, &both, &new)?;
         self.check_instances(up, &both, &new)?;
         fits?;
+        self.check_content(up, &both, &new)?;
         let rest = all[..position].iter().copied().chain([&new]).chain(all[position + 2..].iter().copied());
         let rest: Vec<Stmt> = rest.cloned().collect();
         let seq = if rest.len() == 1 { new.clone() } else { parent.with_kind(StmtKind::Seq(rest)) };
