@@ -86,6 +86,8 @@ pub mod status {
     pub const STRIDES: i32 = -4;
     /// The kernel was compiled for another version of this interface.
     pub const ABI: i32 = -5;
+    /// The call was ended before the kernel was done. Given by the runtime only; kernels hand it on.
+    pub const STOPPED: i32 = -6;
 }
 
 /// What a check number stands for; every engine numbers the checks of a kernel alike.

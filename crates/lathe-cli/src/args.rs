@@ -126,6 +126,16 @@ pub struct RunArgs {
     /// Writes an output: `--output C=c.npy`
     #[arg(long = "output", short = 'o', value_name = "C=FILE", value_parser = assignment)]
     pub outputs: Vec<(String, String)>,
+    /// Ends the kernel if it takes longer than so many seconds; without `--check`, which runs it again
+    #[arg(long, value_name = "SECONDS", value_parser = duration, conflicts_with = "check")]
+    pub time_limit: Option<std::time::Duration>,
+}
+
+/// A time above 0.
+fn duration(text: &str) -> Result<std::time::Duration, String> {
+    let seconds = text.parse::<f64>().ok().filter(|s| *s > 0.0);
+    let time = seconds.and_then(|s| std::time::Duration::try_from_secs_f64(s).ok());
+    time.ok_or_else(|| "a number of seconds above 0".to_string())
 }
 
 #[derive(Args, Debug)]

@@ -6,7 +6,7 @@ use crate::say::{self, note};
 use crate::target::{self, Common};
 use crate::{Outcome, Stop};
 use lathe::report::{EvidenceCounts, RunReport};
-use lathe::{Build, Diagnostic, Failure, Mode, Plan, Pool, codes, count, data, npy};
+use lathe::{ArgView, Array, Build, Diagnostic, Failure, Limits, Mode, Plan, Pool, codes, count, data, npy};
 use std::path::Path;
 
 pub fn run(a: &RunArgs, common: &Common) -> Outcome {
@@ -49,7 +49,9 @@ pub fn run(a: &RunArgs, common: &Common) -> Outcome {
     }
     let before = if a.data.check { Some(data.duplicate().map_err(at)?) } else { None };
     let start = std::time::Instant::now();
-    built.call(&pool, &mut data.arrays).map_err(at)?;
+    let mut views: Vec<ArgView> = data.arrays.iter_mut().map(Array::view_mut).collect();
+    let limits = Limits { time: a.time_limit, ..Limits::default() };
+    built.call_within(&pool, &mut views, &limits).map_err(at)?;
     let seconds = start.elapsed().as_secs_f64();
     let check = match before {
         Some(before) => Some(lathe::check_result(&schedule, &build, before, &data, &pool).map_err(at)?),

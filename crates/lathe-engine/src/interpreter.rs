@@ -11,6 +11,7 @@ use lathe_diagnostics::Diagnostic;
 use lathe_ir::interp::{self, ArrayValue, Globals, Order, Program};
 use lathe_ir::text::print_module;
 use lathe_ir::{Function, Mode, Module, Space};
+use std::cell::Cell;
 use std::sync::{LazyLock, Mutex, PoisonError};
 
 /// The engine `interpreter`. Its code is the tree as text.
@@ -109,6 +110,31 @@ struct Loaded {
 
 impl Code for Loaded {
     unsafe fn call(&self, _: &Runtime, args: &[Array]) -> Result<i32, Diagnostic> {
+        // SAFETY: the caller's promise.
+        unsafe { self.run(args, None) }
+    }
+
+    unsafe fn call_asking(
+        &self,
+        _: &Runtime,
+        args: &[Array],
+        end: &dyn Fn() -> bool,
+    ) -> Result<i32, Diagnostic> {
+        let ended = Cell::new(false);
+        let end = || {
+            ended.set(ended.get() || end());
+            ended.get()
+        };
+        // SAFETY: the caller's promise.
+        let result = unsafe { self.run(args, Some(&end)) };
+        if ended.get() { Ok(status::STOPPED) } else { result }
+    }
+}
+
+impl Loaded {
+    /// # Safety
+    /// As [`Code::call`].
+    unsafe fn run(&self, args: &[Array], end: Option<&dyn Fn() -> bool>) -> Result<i32, Diagnostic> {
         let params = &self.func.params;
         // SAFETY: the caller's promise: valid descriptors.
         let shapes: Vec<Shape> = args.iter().map(|a| unsafe { Shape::of(a) }).collect();
@@ -131,7 +157,7 @@ impl Code for Loaded {
             );
         }
         let mut globals = self.globals.lock().unwrap_or_else(PoisonError::into_inner);
-        let ran = self.program.run_with(&mut values, &mut globals, &interp::Options::default());
+        let ran = self.program.run_asking(&mut values, &mut globals, &interp::Options::default(), end);
         drop(globals);
         for ((p, s), v) in params.iter().zip(&shapes).zip(&values) {
             if p.mode != Mode::In && p.array().is_some() {
@@ -144,9 +170,7 @@ impl Code for Loaded {
             Err(f) => self.status(f),
         }
     }
-}
 
-impl Loaded {
     /// Refuses arguments that share memory, which parameters of one alias class may: every run has copies of its own.
     fn apart(&self, shapes: &[Shape]) -> Result<(), Diagnostic> {
         let params = &self.func.params;

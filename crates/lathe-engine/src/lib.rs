@@ -126,6 +126,24 @@ pub trait Code: Send + Sync {
     /// nothing else touches the memory during the call. The runtime's table is valid.
     unsafe fn call(&self, runtime: &Runtime, args: &[Array]) -> Result<i32, Diagnostic>;
 
+    /// As [`Code::call`], for code without an entry that looks from time to time whether it is to end: then the result is
+    /// [`lathe_abi::status::STOPPED`]. Other code runs to its end.
+    ///
+    /// # Errors
+    /// As [`Code::call`].
+    ///
+    /// # Safety
+    /// As [`Code::call`].
+    unsafe fn call_asking(
+        &self,
+        runtime: &Runtime,
+        args: &[Array],
+        _end: &dyn Fn() -> bool,
+    ) -> Result<i32, Diagnostic> {
+        // SAFETY: the caller's promise.
+        unsafe { self.call(runtime, args) }
+    }
+
     /// Runs the kernel on a device's own memory that often, after one run as by [`Code::call`], and gives the seconds of
     /// each run by the device's clock; none for code that runs on the host.
     ///

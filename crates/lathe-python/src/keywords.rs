@@ -7,6 +7,7 @@ use lathe::nearest;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict};
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// What the keywords of a call ask for.
 #[derive(Default)]
@@ -15,6 +16,7 @@ pub struct Asked<'py> {
     pub choice: Option<Choice>,
     pub threads: Option<usize>,
     pub copy: bool,
+    pub timeout: Option<Duration>,
     pub named: Vec<(usize, Bound<'py, PyAny>)>,
 }
 
@@ -38,6 +40,7 @@ pub fn asked<'py>(kernel: &Kernel, kwargs: &Bound<'py, PyDict>) -> PyResult<Aske
             "threads" => {
                 all.threads = Some(threads(&value)?);
             }
+            "timeout" => all.timeout = Some(timeout(&value)?),
             "copy" => match value.cast::<PyBool>() {
                 Ok(b) => all.copy = b.is_true(),
                 Err(_) => return Err(option(&value, "`copy` is True or False")),
@@ -128,8 +131,15 @@ pub fn threads(value: &Bound<'_, PyAny>) -> PyResult<usize> {
     n.filter(|n| *n > 0).ok_or_else(|| option(value, "`threads` is a whole number, at least 1"))
 }
 
+/// A time above 0, in seconds.
+fn timeout(value: &Bound<'_, PyAny>) -> PyResult<Duration> {
+    let seconds: Option<f64> = if value.is_instance_of::<PyBool>() { None } else { value.extract().ok() };
+    let time = seconds.filter(|s| *s > 0.0).and_then(|s| Duration::try_from_secs_f64(s).ok());
+    time.ok_or_else(|| option(value, "`timeout` is a number of seconds above 0"))
+}
+
 /// The options of a call.
-const OPTIONS: [&str; 6] = ["out", "strategy", "params", "threads", "copy", "specialize"];
+const OPTIONS: [&str; 7] = ["out", "strategy", "params", "threads", "copy", "specialize", "timeout"];
 
 /// The exception for an option whose value has no meaning.
 pub fn option(value: &Bound<'_, PyAny>, what: &str) -> PyErr {

@@ -5,7 +5,7 @@
 //! * `code`: compiled versions; `pools`: threads, and forks.
 //! * `arrays`, `signature`: numpy's arrays and a kernel's parameters.
 //! * `tensors`: tensors of PyTorch, read without numpy; `interface`: other arrays on CUDA devices.
-//! * `errors`: diagnostics as exceptions. `tune`: searches. `ffi`: kernels that XLA calls.
+//! * `errors`: diagnostics as exceptions. `tune`: searches; `interrupts`: signals during calls. `ffi`: kernels that XLA calls.
 
 mod arrays;
 mod call;
@@ -15,6 +15,7 @@ mod errors;
 mod ffi;
 mod generic;
 mod interface;
+mod interrupts;
 mod kernel;
 mod keywords;
 mod pools;
@@ -36,7 +37,7 @@ mod module {
         // SAFETY: the interpreter is attached.
         let id = unsafe { pyo3::ffi::PyInterpreterState_GetID(pyo3::ffi::PyInterpreterState_Get()) };
         if id == 0 {
-            return Ok(());
+            return Python::attach(super::interrupts::find_main_thread);
         }
         let text =
             "lathe works in the main interpreter only, not in a sub-interpreter: use threads or processes";

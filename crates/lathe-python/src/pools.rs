@@ -115,6 +115,8 @@ pub fn after_fork(child: bool) {
         // The parent's pools have no threads here. They stay as they are, since nothing of them can be waited for.
         *POOLS.lock().unwrap_or_else(|p| p.into_inner()) = None;
         USUAL.store(std::ptr::null_mut(), Ordering::Release);
+        // The thread that forked is the only one, and so the main one.
+        crate::interrupts::is_main_thread();
     }
     if FORKING.swap(false, Ordering::SeqCst) {
         drop(Compiling(()));

@@ -5,9 +5,10 @@ use crate::array::ArgView;
 use crate::codes;
 use crate::engine::Kernel;
 use crate::pool::Pool;
-use lathe_abi::{CheckKind, dtype, status};
+use crate::stop::{Limits, Reason, Watched};
+use lathe_abi::{CheckKind, KernelFn, dtype, status};
 use lathe_diagnostics::Diagnostic;
-use lathe_engine::dtype_of;
+use lathe_engine::{Code, dtype_of};
 use lathe_ir::visit::substitute;
 use lathe_ir::{Expr, Function, ParamKind, Scalar, Type, VarId};
 use lathe_poly::sizes::{self, size_sources};
@@ -35,6 +36,15 @@ impl Kernel {
     /// checked before anything is written; a failed `check` statement or a division by zero may leave
     /// outputs partly written.
     pub fn call(&self, pool: &Pool, args: &mut [ArgView]) -> Result<(), Diagnostic> {
+        self.call_within(pool, args, &Limits::default())
+    }
+
+    /// As [`Kernel::call`]; the call may end before the kernel is done, and what it writes is unspecified then. Code of
+    /// devices runs to its end; the interpreter looks at limits every few thousand steps.
+    ///
+    /// # Errors
+    /// As [`Kernel::call`]; `E0824` if it was interrupted, `E0825` if its time was over.
+    pub fn call_within(&self, pool: &Pool, args: &mut [ArgView], limits: &Limits) -> Result<(), Diagnostic> {
         let written = &self.signature.written;
         if args.len() != written.len() {
             return Err(self.wrong_count(args.len()));
@@ -56,21 +66,59 @@ impl Kernel {
             heap.as_ptr()
         };
         let runtime = pool.runtime();
-        // SAFETY: as many valid descriptors as the kernel has parameters; written arguments were lent
-        // mutably. The prologue checks types, ranks, shapes and overlaps before it touches data. The
-        // table's pool lives through the call.
-        let mut result = unsafe {
-            match self.entry {
-                Some(entry) => entry(&runtime, descriptors),
-                None => self.code.call(&runtime, std::slice::from_raw_parts(descriptors, args.len()))?,
+        let watched = if limits.none() { None } else { Some(self.watched(*limits)?) };
+        let run = |entry: Option<KernelFn>, code: &dyn Code| {
+            // SAFETY: as many valid descriptors as the kernel has parameters; written arguments were lent
+            // mutably. The prologue checks types, ranks, shapes and overlaps before it touches data. The
+            // table's pool lives through the call.
+            unsafe {
+                match (entry, &watched) {
+                    (Some(entry), None) => Ok(entry(&runtime, descriptors)),
+                    (Some(entry), Some(w)) => Ok(w.enter(entry, (&runtime, descriptors))),
+                    (None, w) => {
+                        let all = std::slice::from_raw_parts(descriptors, args.len());
+                        match w {
+                            None => code.call(&runtime, all),
+                            Some(w) => code.call_asking(&runtime, all, &|| w.ask()),
+                        }
+                    }
+                }
             }
         };
+        let mut result = run(self.entry, &*self.code)?;
         if result == status::STRIDES {
+            // The same function, compiled for any strides.
             let code = self.any_strides()?;
-            // SAFETY: as above; the same function, compiled for any strides.
-            result = unsafe { code.call(&runtime, std::slice::from_raw_parts(descriptors, args.len()))? };
+            result = run(code.entry(), code)?;
         }
-        if result == status::OK { Ok(()) } else { Err(self.explain(result, args)) }
+        if result == status::OK {
+            return Ok(());
+        }
+        match watched.as_ref().and_then(|w| w.reason(result)) {
+            Some(reason) => Err(self.ended(reason, limits)),
+            None => Err(self.explain(result, args)),
+        }
+    }
+
+    fn watched<'a>(&self, limits: Limits<'a>) -> Result<Watched<'a>, Diagnostic> {
+        Watched::begin(limits).ok_or_else(|| {
+            let text = format!("no thread can be started that watches the call of `{}`", self.name());
+            Diagnostic::error(codes::POOL, text).help("call it without a time limit")
+        })
+    }
+
+    /// What is said of a call that was ended.
+    fn ended(&self, reason: Reason, limits: &Limits) -> Diagnostic {
+        let name = self.name();
+        let d = match reason {
+            Reason::Interrupted => Diagnostic::error(codes::INTERRUPTED, format!("`{name}` was interrupted")),
+            Reason::Time => {
+                let seconds = limits.time.unwrap_or_default().as_secs_f64();
+                let text = format!("`{name}` took longer than its time limit of {seconds} s");
+                Diagnostic::error(codes::TIME_LIMIT, text)
+            }
+        };
+        d.note("outputs are partially written: their contents are unspecified")
     }
 
     /// Runs the kernel that often on a device's own memory, after one run as by [`Kernel::call`] (which must have

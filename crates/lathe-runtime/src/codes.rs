@@ -22,6 +22,8 @@ pub const KERNEL_SIZE: Code = Code("E0817");
 pub const POOL: Code = Code("E0818");
 pub const NOT_WRITABLE: Code = Code("E0822");
 pub const NO_ENGINE: Code = Code("E0823");
+pub const INTERRUPTED: Code = Code("E0824");
+pub const TIME_LIMIT: Code = Code("E0825");
 
 /// Everything that this crate can report.
 pub static CODES: &[CodeInfo] = &[
@@ -174,5 +176,21 @@ pub static CODES: &[CodeInfo] = &[
                       cargo feature of that name; otherwise kernels are compiled by the C compiler.",
         wrong: "lathe run gemm.lathe:gemm --engine gcc",
         right: "lathe run gemm.lathe:gemm --engine c",
+    },
+    CodeInfo {
+        code: INTERRUPTED,
+        title: "a call was interrupted",
+        explanation: "Whoever called the kernel asked to end the call before it was done. The contents of outputs are \
+                      unspecified then.",
+        wrong: "kernel.call_within(&pool, &mut args, &Limits { interrupt: Some(&|| true), ..Limits::default() })",
+        right: "kernel.call(&pool, &mut args)",
+    },
+    CodeInfo {
+        code: TIME_LIMIT,
+        title: "a call took longer than its time limit",
+        explanation: "The call had a time limit, and the kernel was not done when it was over. The contents of outputs \
+                      are unspecified then.",
+        wrong: "lathe run gemm.lathe:gemm -D M=20000 -D N=20000 -D K=20000 --time-limit 0.1",
+        right: "lathe run gemm.lathe:gemm -D M=200 -D N=200 -D K=200 --time-limit 60",
     },
 ];

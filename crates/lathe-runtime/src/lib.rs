@@ -2,6 +2,7 @@
 //!
 //! * [`mod@array`], [`fill`], [`npy`]: data.
 //! * [`pool`]: the threads that run `cpu` loops.
+//! * `stop`: limits of calls, and how code is left before its end.
 //! * [`engine`], [`call`]: the engines of this build; kernels and how they are called.
 
 pub mod array;
@@ -14,6 +15,7 @@ pub mod pool;
 mod region;
 mod scratch;
 mod signature;
+mod stop;
 mod storage;
 mod watch;
 
@@ -23,6 +25,7 @@ pub use codes::CODES;
 pub use engine::{Engine, General, Kernel, compile};
 pub use lathe_engine::{Object, Options};
 pub use pool::{Pool, PoolOptions};
+pub use stop::Limits;
 pub use storage::available_memory;
 
 /// What devices there are.

@@ -3,6 +3,7 @@
 use crate::codes;
 use crate::region::Region;
 use crate::scratch::{scratch_alloc, scratch_free};
+use crate::stop::Thread;
 use crate::watch::Watch;
 use lathe_abi::{LoopBody, Runtime};
 use lathe_diagnostics::Diagnostic;
@@ -149,13 +150,15 @@ unsafe extern "C" fn parallel_for(ctx: *mut c_void, count: i64, body: LoopBody, 
     let inner = unsafe { &*ctx.cast::<Inner>() };
     let pool = match &inner.pool {
         Some(pool) if count > 1 => pool,
-        // SAFETY: the kernel's own call, on its own thread.
+        // SAFETY: the kernel's own call, on its own thread. Both may be left together: nothing is held here.
         _ => return unsafe { body(env, 0, count) },
     };
+    let outside = Thread::outside();
+    let call = outside.as_ref().map_or(0, |o| o.me.call());
     if let Some(places) = inner.places.as_ref().filter(|_| pool.current_thread_index().is_none()) {
         places.apart();
     }
-    let region = Arc::new(Region::new(inner.threads, count, body, env));
+    let region = Arc::new(Region::new(inner.threads, count, (body, env), call));
     let helpers = (inner.threads - 1).min(usize::try_from(count - 1).unwrap_or(usize::MAX));
     let come = inner.watch.as_ref().map_or(0, |w| w.call(&region, helpers));
     for _ in come..helpers {

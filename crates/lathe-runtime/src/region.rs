@@ -4,7 +4,8 @@
 //! have woken up costs them nothing. Each thread begins with a slice of its own, so that neighbouring iterations stay
 //! together, and helps with the others' slices after that.
 
-use lathe_abi::LoopBody;
+use crate::stop::{PATIENCE, Thread as Record};
+use lathe_abi::{LoopBody, status};
 use std::ffi::c_void;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
@@ -34,6 +35,8 @@ pub struct Region {
     /// The first iteration of the lowest piece that failed, and its status.
     failed: Mutex<Option<(i64, i32)>>,
     caller: Thread,
+    /// The call that may be ended before the loop is over; 0: none.
+    call: u64,
 }
 
 // SAFETY: `env` is only touched between `enter` and `leave`, while the call of `parallel_for` that it belongs to runs,
@@ -43,8 +46,8 @@ unsafe impl Send for Region {}
 unsafe impl Sync for Region {}
 
 impl Region {
-    /// A loop over `0..count` for `threads` threads, the caller among them.
-    pub fn new(threads: usize, count: i64, body: LoopBody, env: *mut c_void) -> Region {
+    /// A loop over `0..count` for `threads` threads, the caller among them, in a call that may be ended (or 0).
+    pub fn new(threads: usize, count: i64, (body, env): (LoopBody, *mut c_void), call: u64) -> Region {
         let parts = (threads as i64).min(count).max(1);
         let bound = |n: i64| (i128::from(count) * i128::from(n) / i128::from(parts)) as i64;
         let slice = |n: i64| Slice { next: AtomicI64::new(bound(n)), end: bound(n + 1) };
@@ -57,13 +60,19 @@ impl Region {
             state: AtomicUsize::new(0),
             failed: Mutex::new(None),
             caller: std::thread::current(),
+            call,
         }
     }
 
     /// What a thread does that comes to help: nothing, if the loop is over.
     pub fn help(&self) {
         if self.enter() {
-            self.work();
+            let me = if self.call == 0 { None } else { Record::here() };
+            let before = me.map(|m| m.works_for(self.call));
+            self.work(me);
+            if let (Some(me), Some(before)) = (me, before) {
+                me.works_for(before);
+            }
             self.leave();
         }
     }
@@ -74,13 +83,17 @@ impl Region {
     /// # Safety
     /// Called once, by the thread that made the region, while the environment lives.
     pub unsafe fn finish(&self) -> i32 {
-        self.work();
+        let me = if self.call == 0 { None } else { Record::existing() };
+        self.work(me);
         let mut at_work = self.state.fetch_or(CLOSED, Ordering::AcqRel);
         let mut looks = 0;
         while at_work & !CLOSED != 0 {
             looks += 1;
             if looks < LOOKS {
                 std::hint::spin_loop();
+            } else if let Some(me) = me {
+                me.poll();
+                std::thread::park_timeout(PATIENCE);
             } else {
                 std::thread::park();
             }
@@ -101,7 +114,7 @@ impl Region {
         }
     }
 
-    fn work(&self) {
+    fn work(&self, me: Option<&Record>) {
         let first = self.tickets.fetch_add(1, Ordering::Relaxed);
         for n in 0..self.slices.len() {
             let slice = &self.slices[(first + n) % self.slices.len()];
@@ -113,7 +126,16 @@ impl Region {
                 let end = slice.end.min(begin + self.grain);
                 // SAFETY: `finish` has not returned, since this thread is at work, so the environment lives; every
                 // iteration is taken once.
-                let status = unsafe { (self.body)(self.env, begin, end) };
+                let status = unsafe {
+                    match me {
+                        None => (self.body)(self.env, begin, end),
+                        Some(me) if me.is_stopped(self.call) => status::STOPPED,
+                        Some(me) => {
+                            let (begin, end) = (begin as usize, end as usize);
+                            me.enter(self.body as *const (), self.env as usize, begin, end)
+                        }
+                    }
+                };
                 if status != 0 {
                     let mut failed = self.failed.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
                     if failed.is_none_or(|f| begin < f.0) {

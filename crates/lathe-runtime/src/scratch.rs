@@ -1,6 +1,7 @@
 //! Scratch memory for kernels: blocks that a thread gives back are kept for its next request, so
 //! that an allocation per tile costs a few nanoseconds.
 
+use crate::stop::Thread;
 use std::alloc::{Layout, alloc, dealloc};
 use std::cell::RefCell;
 use std::ffi::c_void;
@@ -74,6 +75,15 @@ unsafe fn release(block: *mut u8, class: usize) {
 /// # Safety
 /// None needed; `unsafe` by the type of the table.
 pub unsafe extern "C" fn scratch_alloc(_ctx: *mut c_void, bytes: u64) -> *mut c_void {
+    let outside = Thread::outside();
+    let memory = take(bytes);
+    if let Some(o) = &outside {
+        o.me.got(memory);
+    }
+    memory
+}
+
+fn take(bytes: u64) -> *mut c_void {
     let Some(class) = class_of(bytes) else { return std::ptr::null_mut() };
     let kept = CACHE.try_with(|c| {
         let mut c = c.try_borrow_mut().ok()?;
@@ -103,7 +113,18 @@ pub unsafe extern "C" fn scratch_free(_ctx: *mut c_void, memory: *mut c_void) {
     if memory.is_null() {
         return;
     }
-    // SAFETY: `scratch_alloc` put the class in front of what it handed out.
+    let outside = Thread::outside();
+    if let Some(o) = &outside {
+        o.me.gave(memory);
+    }
+    // SAFETY: by the caller.
+    unsafe { give_back(memory) }
+}
+
+/// # Safety
+/// As [`scratch_free`].
+pub unsafe fn give_back(memory: *mut c_void) {
+    // SAFETY: `take` put the class in front of what it handed out.
     let (block, class) = unsafe {
         let block = memory.cast::<u8>().sub(HEADER);
         (block, block.cast::<usize>().read())

@@ -8,6 +8,7 @@ use lathe_engine::{Capabilities, Code, Engine, Form, Object, Options, no_form};
 use lathe_ir::{Function, Module};
 use lathe_system::folder::Folder;
 use lathe_system::process::{Ended, run_trusted};
+use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -71,7 +72,8 @@ impl Engine for CEngine {
         std::fs::write(&file, &object.bytes).map_err(io)?;
         // SAFETY: a library that the C compiler made from source of ours, without initializers. Damaged bytes are
         // found by the checksum of whoever kept them; the loader refuses what is no library.
-        let library = unsafe { libloading::Library::new(&file) }.map_err(|e| {
+        // All symbols are bound now: a call may be left at any instruction of the code, but not in the middle of the loader.
+        let library = unsafe { Library::open(Some(&file), RTLD_NOW | RTLD_LOCAL) }.map_err(|e| {
             Diagnostic::error(codes::LOAD_FAILED, format!("the compiled code cannot be loaded: {e}"))
                 .help("set TMPDIR to a folder from which code may be run")
         })?;
@@ -102,7 +104,7 @@ impl Engine for CEngine {
 /// A kernel in memory; the library keeps it there.
 struct Loaded {
     entry: KernelFn,
-    _library: libloading::Library,
+    _library: Library,
 }
 
 impl Code for Loaded {

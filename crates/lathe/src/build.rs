@@ -11,7 +11,7 @@ use lathe_ir::text::{Ids, print_function_with, print_module};
 use lathe_ir::visit::walk;
 use lathe_ir::{Function, Module, StmtKind};
 use lathe_measure::store::hash_of;
-use lathe_runtime::{ArgView, Array, Engine, General, Kernel, Object, Options, Pool};
+use lathe_runtime::{ArgView, Array, Engine, General, Kernel, Limits, Object, Options, Pool};
 use lathe_space::{Expr, Value};
 use lathe_target::Machine;
 use std::sync::Arc;
@@ -196,8 +196,16 @@ impl Built {
     /// # Errors
     /// As [`Built::call`].
     pub fn call_views(&self, pool: &Pool, args: &mut [ArgView]) -> Result<(), Diagnostic> {
+        self.call_within(pool, args, &Limits::default())
+    }
+
+    /// As [`Built::call_views`], within limits: [`lathe_runtime::Kernel::call_within`].
+    ///
+    /// # Errors
+    /// As [`Built::call`]; `E0824` if it was interrupted, `E0825` if its time was over.
+    pub fn call_within(&self, pool: &Pool, args: &mut [ArgView], limits: &Limits) -> Result<(), Diagnostic> {
         self.required(args)?;
-        self.pick(args).call(pool, args).map_err(|d| at_check(&self.checks, d))
+        self.pick(args).call_within(pool, args, limits).map_err(|d| at_check(&self.checks, d))
     }
 
     /// Starts the kernel on arrays in the memory of its device: [`lathe_runtime::Kernel::start`].

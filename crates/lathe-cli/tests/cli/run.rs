@@ -617,3 +617,43 @@ fn opt_gives_an_object() {
     let told: serde_json::Value = serde_json::from_str(&told).expect("one object");
     assert_eq!((told["function"].as_str(), told["tree"].as_str()), (Some("k"), Some(plain.as_str())));
 }
+
+const LONG: &str = "kernel long(n: i64) -> (x: i64[64]) {
+    for k in 0..64 { x[k] = 0 }
+    for i in 0..index(n) { for j in 0..index(n) { for k in 0..64 { x[k] = x[k] * 3 + i64(j) } } }
+}";
+
+#[test]
+fn runs_have_a_time_limit() {
+    let f = Folder::new();
+    f.write("long.lathe", LONG);
+    for engine in ["llvm", "c", "interpreter"] {
+        let line = |n: u64| {
+            format!("run long.lathe -i n={n} --time-limit 0.2 --engine {engine} --strategy naive -o x=x.npy")
+        };
+        f.ok(&line(0));
+        std::fs::remove_file(f.path("x.npy")).expect("an output");
+        let d = f.fails(&line(1 << 40), 1, "E0825");
+        assert!(d.stderr.contains("0.2 s"), "{}", d.stderr);
+        assert!(!f.path("x.npy").exists(), "what is unspecified was written");
+    }
+    for wrong in ["0", "-1", "soon", "inf", "NaN"] {
+        let d = f.lathe(&format!("run long.lathe -i n=1 --time-limit={wrong}"));
+        assert!(d.status == 2 && d.stderr.contains("seconds above 0"), "{wrong}: {}", d.stderr);
+    }
+}
+
+/// A shell says 130 for this, and ends a script.
+#[test]
+fn ctrl_c_ends_a_run_as_it_ends_any_command() {
+    use std::os::unix::process::ExitStatusExt;
+    let f = Folder::new();
+    f.write("long.lathe", LONG);
+    let mut run = f.command(&format!("run long.lathe -i n={} --strategy naive", 1u64 << 40));
+    let mut run = run.stderr(std::process::Stdio::null()).spawn().expect("lathe starts");
+    // Whether it compiles or runs by now plays no part.
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    let killed = std::process::Command::new("kill").args(["-INT", &run.id().to_string()]).status();
+    assert!(killed.is_ok_and(|s| s.success()));
+    assert_eq!(run.wait().expect("it ends").signal(), Some(2));
+}

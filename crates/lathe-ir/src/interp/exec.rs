@@ -11,12 +11,54 @@ use crate::scalar;
 use crate::types::Scalar;
 use std::rc::Rc;
 
+/// How many steps a run may still take.
+pub struct Steps<'a> {
+    /// Before the next question.
+    left: u64,
+    /// After it.
+    rest: u64,
+    /// Whether the run is to end now.
+    end: Option<&'a dyn Fn() -> bool>,
+}
+
+/// Steps between two questions: a few milliseconds.
+const BETWEEN: u64 = 1 << 15;
+
+impl<'a> Steps<'a> {
+    pub fn new(most: u64, end: Option<&'a dyn Fn() -> bool>) -> Steps<'a> {
+        let left = if end.is_some() { most.min(BETWEEN) } else { most };
+        Steps { left, rest: most - left, end }
+    }
+
+    #[inline]
+    pub fn take(&mut self) -> Result<(), Trap> {
+        if self.left == 0 {
+            self.more()?;
+        }
+        self.left -= 1;
+        Ok(())
+    }
+
+    #[cold]
+    fn more(&mut self) -> Result<(), Trap> {
+        if self.rest == 0 {
+            return Err(Trap::Steps);
+        }
+        if self.end.is_some_and(|end| end()) {
+            return Err(Trap::Ended);
+        }
+        self.left = self.rest.min(BETWEEN);
+        self.rest -= self.left;
+        Ok(())
+    }
+}
+
 /// What instructions may touch besides registers.
-pub struct Context<'a> {
+pub struct Context<'a, 'b> {
     pub routines: &'a [Routine],
     pub heap: &'a mut Heap,
     pub counts: Option<&'a mut Counts>,
-    pub steps: &'a mut u64,
+    pub steps: &'a mut Steps<'b>,
     pub races: Option<&'a mut race::Order>,
     /// The event that accesses belong to.
     pub event: u32,
@@ -30,7 +72,7 @@ fn of_f32(v: f32) -> u64 {
     u64::from(v.to_bits())
 }
 
-impl Context<'_> {
+impl Context<'_, '_> {
     /// Runs from `*pc` until an instruction that this function does not know, which is returned.
     pub fn run(
         &mut self,
@@ -184,13 +226,7 @@ impl Context<'_> {
     }
 
     fn step(&mut self) -> Result<(), Trap> {
-        match self.steps.checked_sub(1) {
-            Some(left) => {
-                *self.steps = left;
-                Ok(())
-            }
-            None => Err(Trap::Steps),
-        }
+        self.steps.take()
     }
 
     fn count(&mut self, instr: Instr, routine: &Routine) {
@@ -284,8 +320,8 @@ fn permitted(access: &AccessCode, view: &Descriptor, at: usize, write: bool) -> 
     forbidden.map_or(Ok(()), |function| Err(Trap::Undeclared { function: function.clone() }))
 }
 
-impl Machine<'_> {
-    pub(super) fn context(&mut self, event: u32) -> Context<'_> {
+impl<'c> Machine<'c> {
+    pub(super) fn context(&mut self, event: u32) -> Context<'_, 'c> {
         Context {
             routines: &self.compiled.routines,
             heap: &mut self.heap,

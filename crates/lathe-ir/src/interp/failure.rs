@@ -71,6 +71,8 @@ pub enum Trap {
         name: Name,
     },
     Steps,
+    /// Whoever runs it asked for its end.
+    Ended,
     Depth,
     EmptyReduction,
     BadView(&'static str),
@@ -239,6 +241,7 @@ pub fn explain(trap: Trap, at: Where) -> Failure {
             Diagnostic::error(codes::LIMIT, format!("the run exceeded its limit on steps in {here}"))
                 .help("the program may not terminate; if it does, use smaller sizes")
         }
+        Trap::Ended => Diagnostic::error(codes::LIMIT, format!("the run was ended in {here}")),
         Trap::Depth => Diagnostic::error(codes::LIMIT, format!("calls are nested too deeply in {here}"))
             .help("the recursion may not terminate"),
         Trap::EmptyReduction => Diagnostic::error(

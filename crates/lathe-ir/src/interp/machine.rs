@@ -2,6 +2,7 @@
 
 use super::code::{ArgCode, CallCode, Instr, ParamCode, Pc, ViewCode};
 use super::compile::Compiled;
+use super::exec::Steps;
 use super::failure::{Failure, Trap, Where, access_of, explain};
 use super::groups::{AsyncBody, Group, TaskId, Token, trips};
 use super::memory::{Descriptor, Heap, overlapping};
@@ -70,7 +71,7 @@ pub struct Machine<'c> {
     pub heap: Heap,
     pub counts: Counts,
     pub count: bool,
-    pub steps: u64,
+    pub steps: Steps<'c>,
     pub races: Option<race::Order>,
     pub order: Order,
     pub random: u64,

@@ -113,6 +113,17 @@ impl Program {
         globals: &mut Globals,
         options: &Options,
     ) -> Result<Outcome, Failure> {
+        self.run_asking(args, globals, options, None)
+    }
+
+    /// As [`Program::run_with`]; `end` is asked every few thousand steps whether the run is to end, which then fails.
+    pub fn run_asking(
+        &self,
+        args: &mut [ArrayValue],
+        globals: &mut Globals,
+        options: &Options,
+        end: Option<&dyn Fn() -> bool>,
+    ) -> Result<Outcome, Failure> {
         let func = &self.compiled.functions[0];
         let sizes = sizes_from_shapes(func, args)?;
         let seed = match (self.flavour.order, options.order) {
@@ -124,7 +135,7 @@ impl Program {
             heap: Heap::new(options.max_bytes, self.flavour.races),
             counts: Counts::default(),
             count: options.count,
-            steps: options.max_steps.unwrap_or(u64::MAX),
+            steps: exec::Steps::new(options.max_steps.unwrap_or(u64::MAX), end),
             races: self.flavour.races.then(race::Order::default),
             order: self.flavour.order,
             random: seed,

@@ -53,6 +53,7 @@ from .errors import (
     ShapeError,
     SourceError,
     StrategyError,
+    TimeLimitError,
     TuneError,
 )
 from .frontend import inout, out
@@ -67,7 +68,7 @@ __all__ = [
     "ArgumentError", "CheckError", "CompileError", "Compiled", "CopyWarning", "DeviceError", "DivisionError", "DtypeError",
     "Explanation", "FileError", "GradientError", "Kernel", "LatheError", "LayoutError", "MachineError", "OptionError",
     "OutOfMemoryError", "OverlapError", "Progress", "ReadOnlyError", "ShapeError", "SourceError", "Strategy", "StrategyError",
-    "TuneError", "Tuned", "bf16", "bool_", "cache_folder", "count", "devices", "einsum", "einsum_path", "errors", "f16", "f32", "f64",
+    "TimeLimitError", "TuneError", "Tuned", "bf16", "bool_", "cache_folder", "count", "devices", "einsum", "einsum_path", "errors", "f16", "f32", "f64",
     "fun", "get_threads", "grad", "hessian", "hvp", "i16", "i32", "i64", "i8", "index", "inout", "jvp", "kernel", "load", "mdh", "out",
     "param", "pick", "set_threads", "ship", "strategy", "tune", "types", "u16", "u32", "u64", "u8", "value_and_grad", "vjp",
 ]

@@ -29,6 +29,7 @@ __all__ = [
     "ShapeError",
     "SourceError",
     "StrategyError",
+    "TimeLimitError",
     "TuneError",
     "explain",
 ]
@@ -127,6 +128,13 @@ class OutOfMemoryError(LatheError, MemoryError):
     """Not enough memory."""
 
 
+class TimeLimitError(LatheError, TimeoutError):
+    """A call took longer than its ``timeout``; outputs are partially written."""
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""
+
+
 class TuneError(LatheError, ValueError):
     """A search that cannot begin, or that found nothing valid."""
 
@@ -150,6 +158,7 @@ _EXACT: dict[str, type[LatheError]] = {
     "E0816": OutOfMemoryError,
     "E0817": OutOfMemoryError,
     "E0822": ReadOnlyError,
+    "E0825": TimeLimitError,
     "E0901": FileError,
     "E0902": SourceError,
     "E0903": StrategyError,

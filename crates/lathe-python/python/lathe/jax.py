@@ -204,6 +204,9 @@ def direct(kernel: Kernel, args: tuple[Any, ...], given: dict[str, Any] | None) 
         named = dict(given)
         options = {n: named.pop(n) for n in ("strategy", "params", "specialize", "threads") if n in named}
         named.pop("copy", None)
+        if named.get("timeout") is not None and all(p[0] != "timeout" for p in kernel.parameters):
+            raise _lathe.fail("E0917", "XLA runs kernels to their end: `timeout` is for arrays of numpy and tensors of PyTorch",
+                              [], "numpy.asarray(array)")
     operator = op(kernel, **options) if options else _direct.all.get(kernel) or _direct.get(kernel, lambda: op(kernel))
     try:
         done = operator(*args, **named)

@@ -82,12 +82,14 @@ class Compiled:
 class Kernel(_lathe.Kernel):
     """A kernel that can be called with arrays.
 
-    ``kernel(A, B, out=None, strategy=None, params=None, threads=None, copy=False, specialize=None)``
+    ``kernel(A, B, out=None, strategy=None, params=None, threads=None, copy=False, specialize=None, timeout=None)``
 
     Inputs are given in their order or by name; results are returned, or written to ``out`` (a tuple where there are
     several). Arrays are used where they lie, whatever their strides. An input that cannot be used so (of the byte order
     of other machines, misaligned, a list) is copied only with ``copy=True``, and a :class:`CopyWarning` says so; nothing
-    is ever converted to another type. The interpreter's lock is released while the kernel runs.
+    is ever converted to another type. The interpreter's lock is released while the kernel runs; signals are handled all
+    the same, and Ctrl-C ends the call, as does its ``timeout`` in seconds (:class:`TimeLimitError`). What the kernel had
+    written until then is unspecified.
 
     The first call compiles, or takes what an earlier process left in the cache.
     """

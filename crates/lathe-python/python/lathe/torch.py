@@ -364,7 +364,7 @@ def direct(kernel: Kernel, args: tuple[Any, ...], given_: dict[str, Any] | None)
     """A call of the kernel itself with tensors that are more than memory."""
     named = dict(given_ or {})
     options = {n: named.pop(n) for n in ("strategy", "params", "threads") if n in named}
-    given = {n: named.pop(n) for n in ("out", "specialize", "copy") if n in named}
+    given = {n: named.pop(n) for n in ("out", "specialize", "copy", "timeout") if n in named}
     rest = [n for n, v in given.items() if v is not None and v is not False]
     tensors = [a for a in (*args, *named.values()) if isinstance(a, torch.Tensor)]
     for a in tensors:

@@ -6,6 +6,7 @@ mod results;
 use crate::arrays::{Dims, Place};
 use crate::code::{Choice, compile, sizes_of};
 use crate::errors;
+use crate::interrupts::{self, Ended};
 use crate::kernel::Kernel;
 use crate::keywords::{Asked, asked};
 use crate::pools::pool;
@@ -21,6 +22,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple};
 use smallvec::SmallVec;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// One argument as a descriptor is made of it: where its extents and strides begin.
 #[derive(Clone, Copy)]
@@ -85,7 +87,7 @@ impl From<PyErr> for Stop {
 /// What a call runs on.
 #[derive(Clone, Copy)]
 enum On {
-    Host(&'static Pool),
+    Host(&'static Pool, Option<Duration>),
     Stream(u64),
 }
 
@@ -101,12 +103,14 @@ struct Work<'a, 'b> {
 unsafe impl Send for Work<'_, '_> {}
 
 impl Work<'_, '_> {
-    fn run(self) -> Result<(), Diagnostic> {
+    fn run(self) -> Result<(), Ended> {
         match self.on {
-            On::Host(pool) => self.code.built.call_views(pool, self.views),
+            On::Host(pool, time) => interrupts::call(&self.code.built, pool, self.views, time),
             // SAFETY: arrays of a device that the caller holds. Their packages give memory back in the order of the stream
             // on which the kernel was started, so that it stays until the kernel is done.
-            On::Stream(stream) => unsafe { self.code.built.start(self.views, stream) },
+            On::Stream(stream) => {
+                unsafe { self.code.built.start(self.views, stream) }.map_err(Ended::Refused)
+            }
         }
     }
 }
@@ -174,7 +178,8 @@ fn here<'py>(
     }
     match done {
         Ok(()) => Ok(call.back(results)?),
-        Err(d) => Err(call.failed(d).into()),
+        Err(Ended::Refused(d)) => Err(call.failed(d).into()),
+        Err(Ended::Raised(e)) => Err(e.into()),
     }
 }
 
@@ -239,6 +244,10 @@ fn prepared<'py, 'k>(
     let results = call.outputs(asked.out)?;
     if let Some(Place::Cuda(device)) = call.place {
         let code = call.code_on(device, asked.choice)?;
+        if asked.timeout.is_some() {
+            let text = "kernels of devices run to their end: `timeout` is for calls on the host";
+            return Err(argument_error(py, lathe::codes::OPTION, text, &[], None).into());
+        }
         let stream = call.stream(device)?;
         return Ok((call, results, On::Stream(stream), code));
     }
@@ -262,7 +271,7 @@ fn prepared<'py, 'k>(
             }
         }
     };
-    Ok((call, results, On::Host(pool), code))
+    Ok((call, results, On::Host(pool, asked.timeout), code))
 }
 
 impl<'py> Call<'py, '_> {
