@@ -6,7 +6,7 @@ use lathe_diagnostics::Diagnostic;
 use lathe_ir::stmt::Arg;
 use lathe_ir::visit::{substitute, walk};
 use lathe_ir::{BufId, Buffer, Expr, Function, Mode, Module, Param, Stmt, StmtKind, VarId, View};
-use lathe_poly::Linear;
+use lathe_poly::{Linear, Ranges};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -15,11 +15,11 @@ pub fn prove_calls(module: &Module, func: &Function) -> Vec<Diagnostic> {
     let mut arrays: HashMap<BufId, Arc<Buffer>> = HashMap::new();
     arrays.extend(func.params.iter().filter_map(|p| Some((p.array()?.id, p.array()?.clone()))));
     let mut out = Vec::new();
-    walk(&func.body, &mut |s, _| {
+    walk(&func.body, &mut |s, path| {
         arrays.extend(s.allocated().map(|b| (b.id, b.clone())));
         if let StmtKind::Call { function, args } = s.kind()
             && let Some(callee) = module.functions.get(function)
-            && let Some(why) = problem(callee, args, &arrays)
+            && let Some(why) = problem(callee, args, &arrays, &|| Ranges::at(func, path))
         {
             out.push(refused(s, &callee.name, &why));
         }
@@ -33,7 +33,13 @@ fn refused(s: &Stmt, name: &str, why: &str) -> Diagnostic {
         .at_places(s.places(), "this call")
 }
 
-fn problem(callee: &Function, args: &[Arg], arrays: &HashMap<BufId, Arc<Buffer>>) -> Option<String> {
+/// Why a call may be wrong, where `known` is what holds.
+fn problem(
+    callee: &Function,
+    args: &[Arg],
+    arrays: &HashMap<BufId, Arc<Buffer>>,
+    known: &dyn Fn() -> Ranges,
+) -> Option<String> {
     let mut given: Vec<(&Param, &Arc<Buffer>)> = Vec::new();
     for (p, a) in callee.params.iter().zip(args) {
         let Arg::View(v) = a else { continue };
@@ -64,6 +70,13 @@ fn problem(callee: &Function, args: &[Arg], arrays: &HashMap<BufId, Arc<Buffer>>
             sizes.entry(v).or_insert_with(|| e.clone());
         }
     }
-    let wrong = extents().find(|(_, declared, e)| Linear::of(&substitute(declared, &sizes)) != Linear::of(e));
-    wrong.map(|(p, ..)| format!("the extents of `{}` may not match", p.name()))
+    let mut open = extents()
+        .map(|(p, declared, e)| (p, substitute(declared, &sizes), e))
+        .filter(|(_, declared, e)| Linear::of(declared) != Linear::of(e))
+        .peekable();
+    open.peek()?;
+    // Sizes may be what a condition around the call says, as where versions for certain sizes are chosen.
+    let known = known();
+    open.find(|(_, declared, e)| !(known.le(declared, e) && known.le(e, declared)))
+        .map(|(p, ..)| format!("the extents of `{}` may not match", p.name()))
 }

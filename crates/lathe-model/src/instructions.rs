@@ -9,7 +9,7 @@ use crate::count::Values;
 use crate::trips::{UNKNOWN_TRIPS, decides, typical};
 use lathe_ir::interp::evaluate;
 use lathe_ir::stmt::Establishes;
-use lathe_ir::visit::{leaves_lanes, walk_expr};
+use lathe_ir::visit::leaves_lanes;
 use lathe_ir::{
     Access, BinOp, BufId, Executor, Expr, ExprKind, Loop, MathFn, Reduce, ReduceOp, Space, Stmt, StmtKind,
     Type, VarId,
@@ -39,6 +39,14 @@ const PIECED: f64 = 20.0;
 const START: f64 = 4.0;
 const BUFFER: f64 = 40.0;
 const THREADS: f64 = 4_000.0;
+
+/// Every loop around.
+const ALL_LEVELS: u64 = u64::MAX;
+
+/// The bit of a loop by its position in the path; those further in than any tree is deep share one.
+fn bit(at: usize) -> u64 {
+    1 << at.min(63)
+}
 
 /// A loop around.
 struct Level {
@@ -95,6 +103,8 @@ pub struct Walk<'a> {
     known: &'a Known,
     values: Values,
     path: Vec<Level>,
+    /// Of names of values that are not known: the loops that they depend on.
+    lets: HashMap<VarId, u64>,
     bag: Bag,
     /// Nobody scheduled the loops: the compiler below makes lanes of them where it can.
     plain: bool,
@@ -109,6 +119,7 @@ impl<'a> Walk<'a> {
             known,
             values: Values::new(),
             path: Vec::new(),
+            lets: HashMap::new(),
             bag: Bag::default(),
             plain,
             cycles: 0.0,
@@ -143,6 +154,8 @@ impl<'a> Walk<'a> {
                 Some(v) => drop(self.values.insert(binder.id, v)),
                 None => {
                     self.values.remove(&binder.id);
+                    let levels = self.levels(value, &mut HashMap::new(), &mut |_, _| {});
+                    self.lets.insert(binder.id, levels);
                     self.leaf(s, times);
                 }
             }
@@ -277,16 +290,16 @@ impl<'a> Walk<'a> {
         let all = self.written_out(|_| true);
         let mut arithmetic = 0.0;
         for e in values_of(s) {
-            arithmetic += self.arithmetic(e);
+            arithmetic += self.arithmetic(e, times);
         }
         if let Some(r) = s.as_reduce() {
-            arithmetic += self.combining(r);
+            arithmetic += self.combining(r) * all * times;
             self.chain(r, times);
         }
         if s.as_store().is_some() {
             self.recurrence(s, times);
         }
-        self.bag.arithmetic += arithmetic * all * masks.0 * times;
+        self.bag.arithmetic += arithmetic * masks.0;
         for a in loads(s) {
             if let Some(p) = Place::of(&a, self.known) {
                 let cost = self.transfer(&p, false);
@@ -367,39 +380,76 @@ impl<'a> Walk<'a> {
         p.buffer.space == Space::Register || p.buffer.space == Space::Stack && !moves()
     }
 
-    /// Arithmetic of an expression; subscripts cost nothing, and equal parts count once.
-    fn arithmetic(&self, e: &Expr) -> f64 {
-        let scalar = self.lanes().is_none();
+    /// Arithmetic of an expression in a statement that runs `times` times; subscripts cost nothing, equal parts count
+    /// once, and a part counts as often as the loops run whose variables it depends on: the compiler moves it out of
+    /// others that are inside of these, and makes it once for all that are written out.
+    fn arithmetic(&self, e: &Expr, times: f64) -> f64 {
         let mut n = 0.0;
-        walk_expr(e, &mut |x| {
-            if x.ty().is_index() {
-                return;
+        self.levels(e, &mut HashMap::new(), &mut |x, levels| {
+            let one = self.operation(x);
+            if one > 0.0 {
+                n += one * self.vectors(x.ty()) * self.repeated(levels, times);
             }
-            let one = match x.kind() {
-                ExprKind::Binary(BinOp::Div, ..) => {
-                    if scalar {
-                        5.0
-                    } else {
-                        10.0
-                    }
-                }
-                ExprKind::Binary(BinOp::Min | BinOp::Max, a, _) if a.ty().is_float() => 4.0,
-                ExprKind::Binary(
-                    BinOp::FloorDiv | BinOp::FloorMod | BinOp::TruncDiv | BinOp::TruncRem,
-                    ..,
-                ) => 20.0,
-                ExprKind::Binary(_, a, _) if a.ty().is_index() => 0.0,
-                ExprKind::Binary(..) | ExprKind::Select(..) | ExprKind::Cast(_) => 1.0,
-                ExprKind::Math(MathFn::Sqrt, _) => 12.0,
-                ExprKind::Math(MathFn::Fma, _) if !self.machine.fma => 30.0,
-                ExprKind::Math(..) => 1.0,
-                ExprKind::Unary(..) => 0.5,
-                ExprKind::Call(..) => 10.0,
-                _ => 0.0,
-            };
-            n += one * self.vectors(x.ty());
         });
         n
+    }
+
+    /// The loops around whose variables an expression depends on, as bits by their positions in the path. `f` gets each
+    /// part once, with its own.
+    fn levels(&self, e: &Expr, seen: &mut HashMap<usize, u64>, f: &mut impl FnMut(&Expr, u64)) -> u64 {
+        if let Some(known) = seen.get(&e.address()) {
+            return *known;
+        }
+        let parts = e.children().into_iter().fold(0, |all, c| all | self.levels(c, seen, f));
+        let own = match e.kind() {
+            ExprKind::Var(v) => match self.path.iter().position(|l| l.var == *v) {
+                Some(at) => bit(at),
+                None => self.lets.get(v).copied().unwrap_or(0),
+            },
+            // What is kept beside the loop may be another value in each iteration.
+            ExprKind::Load(a) => match Place::of(a, self.known) {
+                Some(p) if !matches!(p.buffer.space, Space::Register | Space::Stack) => 0,
+                _ => ALL_LEVELS,
+            },
+            _ => 0,
+        };
+        seen.insert(e.address(), parts | own);
+        f(e, parts | own);
+        parts | own
+    }
+
+    /// How often what depends on these loops is computed, in a statement that runs `times` times.
+    fn repeated(&self, levels: u64, times: f64) -> f64 {
+        let depends = |at: usize| levels & bit(at) != 0;
+        let mut times = times;
+        for (at, level) in self.path.iter().enumerate() {
+            times *= if level.kind == Kind::Unrolled && depends(at) { level.trips } else { 1.0 };
+        }
+        let serial = self.path.iter().enumerate().rev().filter(|(_, l)| l.kind == Kind::Serial);
+        serial.take_while(|(at, _)| !depends(*at)).fold(times, |times, (_, l)| times / l.trips)
+    }
+
+    /// Instructions of one operation, in one lane.
+    fn operation(&self, x: &Expr) -> f64 {
+        if x.ty().is_index() {
+            return 0.0;
+        }
+        match x.kind() {
+            ExprKind::Binary(BinOp::Div, ..) if self.lanes().is_none() => 5.0,
+            ExprKind::Binary(BinOp::Div, ..) => 10.0,
+            ExprKind::Binary(BinOp::Min | BinOp::Max, a, _) if a.ty().is_float() => 4.0,
+            ExprKind::Binary(BinOp::FloorDiv | BinOp::FloorMod | BinOp::TruncDiv | BinOp::TruncRem, ..) => {
+                20.0
+            }
+            ExprKind::Binary(_, a, _) if a.ty().is_index() => 0.0,
+            ExprKind::Binary(..) | ExprKind::Select(..) | ExprKind::Cast(_) => 1.0,
+            ExprKind::Math(MathFn::Sqrt, _) => 12.0,
+            ExprKind::Math(MathFn::Fma, _) if !self.machine.fma => 30.0,
+            ExprKind::Math(..) => 1.0,
+            ExprKind::Unary(..) => 0.5,
+            ExprKind::Call(..) => 10.0,
+            _ => 0.0,
+        }
     }
 
     /// Arithmetic of one update.

@@ -221,3 +221,20 @@ fn bounds_may_be_far_apart() {
     let cycles = on(&machine(), tree, &[("N", 8)]).cycles();
     assert!(cycles.is_finite() && cycles > 1e9, "{cycles}");
 }
+
+/// What does not depend on the innermost loops is computed in front of them, and once for all iterations that are written
+/// out.
+#[test]
+fn arithmetic_counts_by_the_loops_that_it_depends_on() {
+    let body = |factor: &str| {
+        format!(
+            "func f(M, N)(A: in f32[M, N], w: in f32[M], B: out f32[M, N]) stage scheduled {{
+               for i in 0..M {{ for o in 0..N // 64 {{ for u in 0..4 unrolled {{ for j in 0..16 vector(16) {{
+                 'B'[i, o, u, j]: B[i, o * 64 + u * 16 + j]! = A[i, o * 64 + u * 16 + j]! * sqrt({factor} + 1.0:f32)
+               }} }} }} }} }}"
+        )
+    };
+    let cost = |factor: &str| on(&machine(), &body(factor), &[("M", 100), ("N", 6400)]).instructions;
+    let (none, row, element) = (cost("2.0:f32"), cost("w[i]!"), cost("A[i, o * 64 + u * 16 + j]!"));
+    assert!(row < 1.1 * none && element > 2.0 * row, "{none} {row} {element}");
+}

@@ -422,6 +422,17 @@ fn trees_with_races_run_in_the_interpreter_alone() {
         f.write("called.tree", format!("{inner}{outer}"));
         f.fails(&format!("run called.tree {sizes}"), 1, "E0504");
     }
+    // Conditions around a call say what sizes are.
+    let under = |cond: &str| {
+        let outer = format!(
+            "func outer(N, M)(x: in i32[M], y: inout i32[N]) stage scheduled {{\n  if {cond} {{ call inner(&x, &y) }}\n}}\n"
+        );
+        f.write("called.tree", format!("{inner}{outer}"));
+    };
+    under("M == N and N >= 1");
+    f.ok("run called.tree -D N=9 -D M=9");
+    under("M <= N and N >= 1");
+    f.fails("run called.tree -D N=9 -D M=9", 1, "E0504");
 }
 
 /// Sizes that a strategy is not for fail the call as they do in the source; scalars are passed on; what only a called
