@@ -265,7 +265,7 @@ pub(crate) fn leaves<'a>(root: &'a Stmt, conflicting: &HashSet<BufId>) -> Result
     collected(root, conflicting, false)
 }
 
-/// As [`leaves`], for whoever knows what barriers order.
+/// As [`leaves`], for whoever knows what barriers and waits order.
 pub(crate) fn leaves_between_barriers<'a>(
     root: &'a Stmt,
     conflicting: &HashSet<BufId>,
@@ -294,7 +294,7 @@ fn obstacle(view: &View) -> Obstacle {
 
 struct Collector<'a, 'c> {
     conflicting: &'c HashSet<BufId>,
-    /// Barriers are passed over.
+    /// Barriers and waits are passed over.
     barriers: bool,
     path: Vec<Step<'a>>,
     items: Vec<Item<'a>>,
@@ -342,6 +342,10 @@ impl<'a> Collector<'a, '_> {
                 Ok(())
             }
             StmtKind::Barrier { .. } => Err("the statement contains a barrier".into()),
+            StmtKind::Token { body, .. } | StmtKind::Async { body, .. } if self.barriers => {
+                self.step(s, 0, body, None)
+            }
+            StmtKind::Wait { .. } if self.barriers => Ok(()),
             StmtKind::Token { .. } | StmtKind::Async { .. } | StmtKind::Wait { .. } => {
                 Err("the statement contains an asynchronous statement".into())
             }

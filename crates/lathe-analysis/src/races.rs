@@ -8,6 +8,7 @@
 //! instances per thread, per group and globally; here every concurrent loop has barriers of its own.
 
 mod between;
+mod tasks;
 mod uneven;
 
 use crate::budget::within_work;
@@ -22,7 +23,7 @@ use crate::refusal::{instance_text, sizes_text};
 use crate::solve::{Answer, Reduced, refuted, solve_from};
 use crate::system::{Conj, Lin};
 use crate::translate::{Builder, Scope};
-use between::Between;
+use between::{Between, Fence};
 use lathe_diagnostics::{Diagnostic, Places};
 use lathe_ir::visit::walk;
 use lathe_ir::{BufId, Executor, Function, Label, Module, Name, Space, Stmt, StmtKind};
@@ -33,46 +34,70 @@ use uneven::Varying;
 const WORK: u64 = 160_000_000;
 
 /// Refuses a function of which iterations that run at the same time touch one element, and one of them writes it, with no
-/// barrier between; and one with barriers that not all iterations are shown to reach. Nothing for trees whose iterations
-/// run in order, and for those with asynchronous statements, which are ordered where their tokens are waited for.
+/// barrier between; and one with barriers that not all iterations are shown to reach. Of functions with asynchronous bodies
+/// those are refused that surely have a race: not every order that waits make is followed. Nothing for trees in which all
+/// runs in order.
 pub fn prove_concurrent(module: &Module, func: &Function) -> Vec<Diagnostic> {
-    if !decidable(func) {
-        return Vec::new();
+    match Concurrent::of(func) {
+        Concurrent::Nothing => Vec::new(),
+        Concurrent::Bodies => certain_race(module, func).into_iter().collect(),
+        Concurrent::Iterations => {
+            let uneven = uneven::uneven_barriers(func);
+            if !uneven.is_empty() {
+                return uneven;
+            }
+            races_in(module, func, &mut |_| true)
+                .map(|found| found.to_diagnostic(&func.name))
+                .into_iter()
+                .collect()
+        }
     }
-    let uneven = uneven::uneven_barriers(func);
-    if !uneven.is_empty() {
-        return uneven;
-    }
-    races_in(module, func).map(|found| found.to_diagnostic(&func.name)).into_iter().collect()
 }
 
 /// A race that runs of a function surely have, for the sizes that the message names; as [`prove_concurrent`], but what is
 /// undecided is no refusal.
 pub fn certain_race(module: &Module, func: &Function) -> Option<Diagnostic> {
-    if !decidable(func) || !uneven::uneven_barriers(func).is_empty() {
+    if matches!(Concurrent::of(func), Concurrent::Nothing) || !uneven::uneven_barriers(func).is_empty() {
         return None;
     }
-    races_in(module, func).filter(Found::certain).map(|found| found.to_diagnostic(&func.name))
+    races_in(module, func, &mut |found| found.certain()).map(|found| found.to_diagnostic(&func.name))
 }
 
-/// Whether iterations run at the same time, ordered by nothing but barriers.
-fn decidable(func: &Function) -> bool {
-    let (mut concurrent, mut tokens) = (false, false);
-    walk(&func.body, &mut |s, _| {
-        concurrent |= s.as_loop().is_some_and(|l| !l.exec.is_ordered());
-        tokens |= matches!(s.kind(), StmtKind::Token { .. });
-        true
-    });
-    concurrent && !tokens
+/// What of a function runs at the same time.
+enum Concurrent {
+    Nothing,
+    /// Iterations of loops, ordered by nothing but barriers.
+    Iterations,
+    /// Bodies that were started, and perhaps iterations; no barriers.
+    Bodies,
 }
 
-fn races_in(module: &Module, func: &Function) -> Option<Found> {
+impl Concurrent {
+    fn of(func: &Function) -> Concurrent {
+        let (mut concurrent, mut tokens, mut barriers) = (false, false, false);
+        walk(&func.body, &mut |s, _| {
+            concurrent |= s.as_loop().is_some_and(|l| !l.exec.is_ordered());
+            tokens |= matches!(s.kind(), StmtKind::Token { .. });
+            barriers |= matches!(s.kind(), StmtKind::Barrier { .. });
+            true
+        });
+        match (tokens, barriers) {
+            (true, false) => Concurrent::Bodies,
+            (false, _) if concurrent => Concurrent::Iterations,
+            // Barriers among bodies order what is not followed.
+            _ => Concurrent::Nothing,
+        }
+    }
+}
+
+/// The first of what was found that counts.
+fn races_in(module: &Module, func: &Function, counts: &mut dyn FnMut(&Found) -> bool) -> Option<Found> {
     let env = Env::root(module, func);
     let written = written_buffers(&func.body);
     let mut conflicting = written.clone();
     conflicting.extend(aliases(&env).into_iter().filter(|(a, _)| written.contains(a)).map(|(_, b)| b));
-    within_work(WORK, || races(&env, &func.body, &written, leaves_between_barriers(&func.body, &conflicting)))
-        .err()
+    let leaves = leaves_between_barriers(&func.body, &conflicting);
+    within_work(WORK, || races(&env, &func.body, &written, leaves, counts)).err()
 }
 
 /// Whether iterations of a statement that run at the same time touch no element of an array that one of them writes. Gives
@@ -82,7 +107,7 @@ fn races_in(module: &Module, func: &Function) -> Option<Found> {
 /// What could not be shown, in words.
 pub(crate) fn runs_apart(env: &Env, s: &Stmt, array: BufId) -> Result<usize, String> {
     let array = HashSet::from([array]);
-    races(env, s, &written_buffers(s), leaves(s, &array))
+    races(env, s, &written_buffers(s), leaves(s, &array), &mut |_| true)
         .map_err(|found| found.to_diagnostic("the statement").message)
 }
 
@@ -99,11 +124,17 @@ struct Race {
     buffer: Name,
     element: Option<Vec<i64>>,
     sizes: Vec<(Name, i64)>,
-    /// The concurrent loop, and the iterations.
-    of: (Name, Executor),
-    iterations: Option<(i64, i64)>,
+    of: Of,
     /// The point is one of the program.
     exact: bool,
+}
+
+/// What runs at the same time.
+enum Of {
+    /// Iterations of a concurrent loop.
+    Loop(Name, Executor, Option<(i64, i64)>),
+    /// A body that was started under a token, and what comes after its start.
+    Token(Name),
 }
 
 impl Found {
@@ -123,7 +154,6 @@ impl Found {
         let (first, second) =
             (instance_text(first.0.as_str(), &first.1), instance_text(second.0.as_str(), &second.1));
         let may = if race.exact { "" } else { "may " };
-        let (of, exec) = &race.of;
         let mut d = Diagnostic::error(
             codes::RACE,
             format!(
@@ -137,18 +167,20 @@ impl Found {
             Some(e) => format!("`{}`", instance_text(&race.buffer, e)),
             None => format!("an element of `{}`", race.buffer),
         };
-        let which = match race.iterations {
-            Some((a, b)) => format!("iterations {a} and {b} of `{of}`"),
-            None => format!("two iterations of `{of}`"),
+        let which = match &race.of {
+            Of::Loop(of, _, Some((a, b))) => format!("iterations {a} and {b} of `{of}`"),
+            Of::Loop(of, _, None) => format!("two iterations of `{of}`"),
+            Of::Token(token) => format!("a body started under `{token}` and what follows its start"),
         };
         let with =
             if race.sizes.is_empty() { String::new() } else { format!(", with {}", sizes_text(&race.sizes)) };
         d = d.note(format!("{which} access {element}, and one of them writes it{with}"));
-        match exec {
-            Executor::Vector(_) => d,
-            _ => d.help(format!(
+        match &race.of {
+            Of::Loop(_, Executor::Vector(_), _) => d,
+            Of::Loop(of, ..) => d.help(format!(
                 "`barrier {of}` between the two orders them, where all iterations of `{of}` reach it"
             )),
+            Of::Token(token) => d.help(format!("`wait {token}` between the two orders them")),
         }
     }
 }
@@ -168,24 +200,47 @@ struct Kind<'t> {
     scopes: Option<(&'t Name, &'t Name)>,
 }
 
+impl Kind<'_> {
+    /// The same of the second access and the first.
+    fn turned(&self) -> Self {
+        let both = |(p, q)| (q, p);
+        let at = (self.at.1, self.at.0);
+        Kind { at, spaces: (self.spaces.1, self.spaces.0), scopes: self.scopes.map(both) }
+    }
+}
+
+fn turned<'t>(touches: &[(&'t Touch, &'t Touch)]) -> Vec<(&'t Touch, &'t Touch)> {
+    touches.iter().map(|(x, y)| (*y, *x)).collect()
+}
+
 /// The pairs of accesses of a statement's leaves; gives how many of them were examined.
 fn races<'a>(
     env: &Env,
     root: &'a Stmt,
     written: &HashSet<BufId>,
     leaves: Result<Vec<Leaf<'a>>, Obstacle>,
+    counts: &mut dyn FnMut(&Found) -> bool,
 ) -> Result<usize, Found> {
-    if let Some(label) = orders_others(root) {
-        return Err(Found::Undecided(format!("the atomic `{label}` orders other accesses")));
-    }
-    let all = leaves.map_err(Found::Undecided)?;
+    let followed = match orders_others(root) {
+        Some(label) => Err(format!("the atomic `{label}` orders other accesses")),
+        None => leaves,
+    };
+    let all = match followed.map_err(Found::Undecided) {
+        Ok(all) => all,
+        Err(found) if counts(&found) => return Err(found),
+        Err(_) => return Ok(0),
+    };
     let mut builder = Builder::new(written);
     let outer = builder.surroundings(env);
     let check = Check { env, start: (builder, outer), aliases: aliases(env).into_iter().collect() };
     let mut pairs = 0;
     for (i, a) in all.iter().enumerate() {
         for b in &all[i..] {
-            pairs += usize::from(check.pair(a, b)?);
+            match check.pair(a, b) {
+                Ok(touch) => pairs += usize::from(touch),
+                Err(found) if counts(&found) => return Err(found),
+                Err(_) => {}
+            }
         }
     }
     Ok(pairs)
@@ -207,6 +262,11 @@ impl Check<'_, '_> {
             }
         }
         for (kind, touches) in &kinds {
+            self.beside(a, b, (kind, touches))?;
+            if !std::ptr::eq(a, b) {
+                let (kind, turned) = (kind.turned(), turned(touches));
+                self.beside(b, a, (&kind, &turned))?;
+            }
             let (common, _) = relate(&a.path[..kind.at.0.depth], &b.path[..kind.at.1.depth]);
             for (level, of) in a.levels(common).iter().enumerate() {
                 let Level::Loop(_, exec) = of else { continue };
@@ -218,9 +278,8 @@ impl Check<'_, '_> {
                 }
                 let fenced = self.unordered(level, (a, kind.at.0), (b, kind.at.1), kind, touches, false)?;
                 if fenced && !std::ptr::eq(a, b) {
-                    let turned: Vec<(&Touch, &Touch)> = touches.iter().map(|(x, y)| (*y, *x)).collect();
-                    let kind = Kind { spaces: (kind.spaces.1, kind.spaces.0), ..*kind };
-                    self.unordered(level, (b, kind.at.1), (a, kind.at.0), &kind, &turned, true)?;
+                    let (kind, turned) = (kind.turned(), turned(touches));
+                    self.unordered(level, (b, kind.at.0), (a, kind.at.1), &kind, &turned, true)?;
                 }
             }
         }
@@ -267,7 +326,9 @@ impl Check<'_, '_> {
         let mut fenced = false;
         let owners = a.stepped(common).take(level + 1).filter(|(_, l)| !is_ordered(l));
         for (step, _) in owners {
-            let mut between = Between::new(&mut builder, a.path[step].stmt, kind.spaces);
+            let owner = a.path[step].stmt;
+            let fence = Fence::Barrier(owner.as_loop().map(|l| l.binder.id), kind.spaces);
+            let mut between = Between::new(&mut builder, owner, fence);
             if !between.any() {
                 continue;
             }
@@ -315,8 +376,11 @@ impl Check<'_, '_> {
                         .and_then(|c| c.element.as_ref())
                         .and_then(|e| e.iter().map(|l| l.at(&p)).collect()),
                     sizes: outer_values(self.env, &outer, &p),
-                    of: (binder.name.clone(), (*exec).clone()),
-                    iterations: iterations.and_then(|(i, j)| Some((i.at(&p)?, j.at(&p)?))),
+                    of: Of::Loop(
+                        binder.name.clone(),
+                        (*exec).clone(),
+                        iterations.and_then(|(i, j)| Some((i.at(&p)?, j.at(&p)?))),
+                    ),
                     exact,
                 })))
             }

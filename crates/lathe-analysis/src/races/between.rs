@@ -16,33 +16,50 @@ use lathe_ir::{Space, Stmt, StmtKind, VarId};
 /// More alternatives are left out.
 const MAX_WAYS: usize = 64;
 
-/// Barriers of one concurrent loop.
+/// What orders, where it is passed.
+#[derive(Clone, Copy)]
+pub(super) enum Fence {
+    /// Barriers of a concurrent loop that order accesses to both spaces.
+    Barrier(Option<VarId>, (Space, Space)),
+    /// Waits for all bodies that were started under a token.
+    Wait(VarId),
+}
+
+/// What orders in one concurrent loop, or in the scope of one token.
 pub(super) struct Between<'b, 'w> {
     builder: &'b mut Builder<'w>,
     owner: &'b Stmt,
-    of: Option<VarId>,
-    spaces: (Space, Space),
+    fence: Fence,
 }
 
 /// One of two accesses: its leaf, its unknowns, where it is.
 pub(super) type Side<'s> = (&'s Leaf<'s>, &'s mut Copy, Place);
 
 impl<'b, 'w> Between<'b, 'w> {
-    /// `owner` is the concurrent loop. Barriers count that order accesses to both spaces.
-    pub fn new(builder: &'b mut Builder<'w>, owner: &'b Stmt, spaces: (Space, Space)) -> Between<'b, 'w> {
-        Between { builder, owner, of: owner.as_loop().map(|l| l.binder.id), spaces }
+    /// `owner` is the concurrent loop, or the scope of the token.
+    pub fn new(builder: &'b mut Builder<'w>, owner: &'b Stmt, fence: Fence) -> Between<'b, 'w> {
+        Between { builder, owner, fence }
     }
 
-    /// Whether there are such barriers.
+    /// Whether there is anything that orders.
     pub fn any(&self) -> bool {
         self.has(self.owner)
     }
 
+    /// Whether a serial loop among the steps of a path, from one on, passes nothing that orders: between its iterations, then,
+    /// nothing stands.
+    pub fn turns_freely(&self, leaf: &Leaf, from: usize, common: usize) -> bool {
+        leaf.stepped(common).any(|(k, l)| k >= from && is_ordered(&l) && !self.has(leaf.path[k].stmt))
+    }
+
     fn counts(&self, s: &Stmt) -> bool {
-        let fences = |spaces: &[Space]| {
-            spaces.is_empty() || spaces.contains(&self.spaces.0) && spaces.contains(&self.spaces.1)
-        };
-        matches!(s.kind(), StmtKind::Barrier { of, spaces } if Some(*of) == self.of && fences(spaces))
+        match (self.fence, s.kind()) {
+            (Fence::Barrier(owner, (p, q)), StmtKind::Barrier { of, spaces }) => {
+                Some(*of) == owner && (spaces.is_empty() || spaces.contains(&p) && spaces.contains(&q))
+            }
+            (Fence::Wait(token), StmtKind::Wait { token: of, pending: 0 }) => *of == token,
+            _ => false,
+        }
     }
 
     fn has(&self, s: &Stmt) -> bool {

@@ -2,6 +2,7 @@
 
 mod atomics;
 mod barriers;
+mod bodies;
 mod bounds;
 mod concurrent;
 mod defined;
