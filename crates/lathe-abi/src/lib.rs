@@ -48,6 +48,10 @@ pub mod dtype {
     pub const BF16: u32 = 11;
     pub const F32: u32 = 12;
     pub const F64: u32 = 13;
+    /// Two `f32`: the real and the imaginary part.
+    pub const C64: u32 = 14;
+    /// Two `f64`.
+    pub const C128: u32 = 15;
     pub const AGGREGATE: u32 = 255;
 }
 

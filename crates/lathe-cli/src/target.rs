@@ -6,8 +6,8 @@ use crate::files::Used;
 use crate::say::note;
 use lathe::tune::Situation;
 use lathe::{
-    Assumptions, Build, Diagnostic, Engine, Function, How, Machine, Program, Scalar, Schedule,
-    StrategySource, codes, data,
+    Assumptions, Build, Diagnostic, Engine, Function, How, Machine, Program, Schedule, StrategySource, Type,
+    codes, data,
 };
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -81,7 +81,7 @@ pub fn strategy_for(t: &KernelArgs, program: &Program, kernel: &Function) -> Opt
 pub fn sizes(t: &KernelArgs) -> Result<BTreeMap<String, i64>, Stop> {
     let mut out = BTreeMap::new();
     for (name, text) in &once("-D", &t.sizes)? {
-        if Scalar::from_name(text).is_some() {
+        if Type::element_named(text).is_some() {
             continue;
         }
         let v: i64 = text.parse().map_err(|_| {
@@ -149,7 +149,7 @@ pub fn open(t: &TargetArgs) -> Result<(Program, Function), Stop> {
     let program = Program::open(file)?;
     crate::render::print(&program.sources, &program.warnings);
     let given = once("-D", &t.how.sizes)?;
-    let types = given.into_iter().filter_map(|(n, text)| Some((n, Scalar::from_name(&text)?))).collect();
+    let types = given.into_iter().filter_map(|(n, text)| Some((n, Type::element_named(&text)?))).collect();
     let kernel = program.kernel_for(name.as_deref(), &types)?.clone();
     Ok((program, kernel))
 }

@@ -34,7 +34,11 @@ impl CheckTable {
 /// The code of an element type in a descriptor.
 pub fn dtype_of(ty: &Type) -> u32 {
     match ty.scalar() {
-        None => dtype::AGGREGATE,
+        None => match ty.complex_part() {
+            Some(Scalar::F32) => dtype::C64,
+            Some(_) => dtype::C128,
+            None => dtype::AGGREGATE,
+        },
         Some(Scalar::Bool) => dtype::BOOL,
         Some(Scalar::I8) => dtype::I8,
         Some(Scalar::I16) => dtype::I16,

@@ -28,6 +28,7 @@ pub mod expr;
 mod forward;
 mod lets;
 mod node;
+mod parts;
 mod prepare;
 mod raise;
 mod reverse;
@@ -122,6 +123,26 @@ pub fn differentiate(module: &Module, func: &Function, request: &Request) -> Res
     }
     let wrt = chosen(func, &request.wrt, "input", |m| m != ParamMode::Out)?;
     let of = chosen(func, &request.of, "output", |m| m != ParamMode::In)?;
+    let called = calls::opened(module, func, request.mode)?;
+    if parts::has_complex(&called) {
+        let split = parts::split(&called)?;
+        let (wrt, of) = (split.names(&wrt), split.names(&of));
+        let d = real(module, &split.func, request, wrt, of)?;
+        let d = split.joined(func, request, d)?;
+        within_limits(&d.func)?;
+        return Ok(d);
+    }
+    real(module, func, request, wrt, of)
+}
+
+/// The derivative of a function without complex numbers by these inputs, of these outputs.
+fn real(
+    module: &Module,
+    func: &Function,
+    request: &Request,
+    wrt: Vec<String>,
+    of: Vec<String>,
+) -> Result<Derivative, Diagnostic> {
     let prepared = prepare::prepare(module, func, &wrt, &of, request)?;
     match request.mode {
         Mode::Forward => {
@@ -166,7 +187,7 @@ pub fn shadow_name(func: &Function, name: &str, mode: Mode) -> String {
 /// Whether a parameter holds numbers that have derivatives.
 pub fn is_differentiable(p: &Param) -> bool {
     match &p.kind {
-        ParamKind::Array(b) => b.elem.is_float(),
+        ParamKind::Array(b) => b.elem.is_float() || b.elem.complex_part().is_some(),
         ParamKind::Scalar(b) => b.ty.is_float(),
     }
 }

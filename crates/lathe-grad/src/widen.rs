@@ -47,6 +47,7 @@ fn wide_struct(s: &Arc<StructType>) -> Arc<StructType> {
 
 fn wide(t: &Type) -> Type {
     match t {
+        _ if t.complex_part().is_some() => Type::complex(Scalar::F64).unwrap_or_else(|| t.clone()),
         Type::Scalar(s) => wide_scalar(*s).into(),
         Type::Tuple(ts) => Type::Tuple(ts.iter().map(wide).collect()),
         Type::Struct(s) => Type::Struct(wide_struct(s)),

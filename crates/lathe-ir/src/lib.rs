@@ -4,6 +4,7 @@
 //! * [`stmt`], [`func`], [`buffer`], [`layout`]: statements, functions, buffers.
 //! * [`module`], [`summary`], [`summaries`]: items other than functions, and the effects of functions.
 //! * [`names`]: names of generated items.
+//! * [`complex`]: arithmetic and functions of complex numbers, as expressions over their parts.
 //! * [`visit`]: walks over trees, and rebuilding them.
 //! * [`text`]: the text form (`.tree`), both ways.
 //! * [`verify`]: what every tree must be.
@@ -13,6 +14,7 @@
 pub mod buffer;
 pub mod build;
 pub mod codes;
+pub mod complex;
 pub mod difference;
 mod digest;
 pub mod expr;

@@ -1,10 +1,10 @@
 //! The operators of reductions as expressions: their identity and how two values combine. Everyone who
 //! gives reductions code (interpreter, `open`, privatization, engines) builds it from here.
 
-use crate::build::{aggregate, and, binary, boolean, field, float, int, not, or, select};
+use crate::build::{aggregate, and, binary, boolean, field, float, int, math, not, or, select};
 use crate::expr::{Expr, ExprKind};
 use crate::module::Module;
-use crate::ops::{BinOp, ReduceOp};
+use crate::ops::{BinOp, MathFn, ReduceOp};
 use crate::types::{Scalar, Type};
 use crate::visit::map_expr;
 
@@ -32,7 +32,10 @@ pub fn identity(module: &Module, op: &ReduceOp, types: &[Type]) -> Option<Vec<Ex
     };
     let each = |f: &dyn Fn(&Type) -> Option<Expr>| types.iter().map(f).collect::<Option<Vec<_>>>();
     match op {
-        ReduceOp::Sum => each(&|t| number(0, t)),
+        ReduceOp::Sum => each(&|t| match t.complex_part() {
+            Some(part) => Some(aggregate(t.clone(), vec![float(part, 0.0), float(part, 0.0)])),
+            None => number(0, t),
+        }),
         ReduceOp::Prod => each(&|t| number(1, t)),
         ReduceOp::Min => each(&|t| extreme(t.scalar()?, true)),
         ReduceOp::Max => each(&|t| extreme(t.scalar()?, false)),
@@ -69,7 +72,7 @@ pub fn combine(module: &Module, op: &ReduceOp, a: &[Expr], b: &[Expr]) -> Option
         a.iter().zip(b).map(one).collect::<Option<Vec<_>>>()
     };
     match op {
-        ReduceOp::Sum => each(BinOp::Add, &numeric),
+        ReduceOp::Sum => a.iter().zip(b).map(|(x, y)| added(x, y)).collect(),
         ReduceOp::Prod => each(BinOp::Mul, &numeric),
         ReduceOp::Min => each(BinOp::Min, &numeric),
         ReduceOp::Max => each(BinOp::Max, &numeric),
@@ -97,6 +100,56 @@ pub fn combine(module: &Module, op: &ReduceOp, a: &[Expr], b: &[Expr]) -> Option
             }
             Some((0..a.len() as u32).map(|i| field(value.clone(), i)).collect())
         }
+    }
+}
+
+/// `a + b` of numbers, complex ones by their parts.
+fn added(a: &Expr, b: &Expr) -> Option<Expr> {
+    if a.ty().complex_part().is_some() {
+        let part = |i| binary(BinOp::Add, field(a.clone(), i), field(b.clone(), i));
+        return Some(aggregate(a.ty().clone(), vec![part(0), part(1)]));
+    }
+    (a.ty().is_float() || a.ty().is_int()).then(|| binary(BinOp::Add, a.clone(), b.clone()))
+}
+
+/// A sum's new value where products are added with one rounding (`Reduce.contract`): `x * y` is `fma(x, y, old)`. Of a
+/// complex value each part that is `fma(x, y, z)` becomes `fma(x, y, fma(…, old))`, so that both products of a part are
+/// added to the old value one after the other. Other values are added as they are.
+pub fn contracted(old: Expr, value: &Expr) -> Expr {
+    if let (Some(_), ExprKind::Aggregate(parts)) = (value.ty().complex_part(), value.kind()) {
+        let parts = parts.iter().zip(0..).map(|(v, i)| chained(field(old.clone(), i), v)).collect();
+        return aggregate(value.ty().clone(), parts);
+    }
+    match value.kind() {
+        ExprKind::Binary(BinOp::Mul, x, y) if value.ty().is_float() => {
+            math(MathFn::Fma, vec![x.clone(), y.clone(), old])
+        }
+        _ => added(&old, value).unwrap_or(old),
+    }
+}
+
+fn chained(old: Expr, value: &Expr) -> Expr {
+    match value.kind() {
+        ExprKind::Binary(BinOp::Mul, x, y) => math(MathFn::Fma, vec![x.clone(), y.clone(), old]),
+        ExprKind::Math(MathFn::Fma, args) => {
+            math(MathFn::Fma, vec![args[0].clone(), args[1].clone(), chained(old, &args[2])])
+        }
+        _ => binary(BinOp::Add, old, value.clone()),
+    }
+}
+
+/// Whether [`contracted`] has anything to contract: a product of floats, or a complex number with one in a part.
+pub fn adds_products(value: &Expr) -> bool {
+    let product = |e: &Expr| matches!(e.kind(), ExprKind::Binary(BinOp::Mul, ..)) && e.ty().is_float();
+    match value.kind() {
+        ExprKind::Aggregate(parts) if value.ty().complex_part().is_some() => {
+            parts.iter().all(|p| match p.kind() {
+                ExprKind::Binary(BinOp::Add | BinOp::Sub, a, b) => product(a) || product(b),
+                ExprKind::Math(MathFn::Fma, _) => true,
+                _ => product(p),
+            })
+        }
+        _ => product(value),
     }
 }
 

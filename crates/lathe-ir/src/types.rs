@@ -1,7 +1,7 @@
 //! Element types of buffers and types of expressions.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 /// A short shared string: names of loops, buffers, fields, labels.
 pub type Name = Arc<str>;
@@ -151,6 +151,56 @@ impl Type {
 
     pub fn is_int(&self) -> bool {
         self.scalar().is_some_and(Scalar::is_int)
+    }
+
+    /// `c64` or `c128`: the complex type of these parts; `None` for parts that no complex type has.
+    ///
+    /// Complex types are structs with the fields `re` and `im`, which every module has without declaring them. So layout,
+    /// engines and steps treat them as structs, and their arithmetic is that of the parts ([`crate::complex`]); sums add
+    /// them component by component.
+    pub fn complex(part: Scalar) -> Option<Type> {
+        static COMPLEX: LazyLock<[Type; 2]> = LazyLock::new(|| {
+            [("c64", Type::F32), ("c128", Type::F64)].map(|(name, part)| {
+                let fields = vec![(Name::from("re"), part.clone()), (Name::from("im"), part)];
+                Type::Struct(Arc::new(StructType { name: name.into(), fields }))
+            })
+        });
+        match part {
+            Scalar::F32 => Some(COMPLEX[0].clone()),
+            Scalar::F64 => Some(COMPLEX[1].clone()),
+            _ => None,
+        }
+    }
+
+    /// The complex type of a name: `c64` or `c128`.
+    pub fn complex_named(name: &str) -> Option<Type> {
+        match name {
+            "c64" => Type::complex(Scalar::F32),
+            "c128" => Type::complex(Scalar::F64),
+            _ => None,
+        }
+    }
+
+    /// What element types of generic kernels are: a scalar or complex type, by its name.
+    pub fn element_named(name: &str) -> Option<Type> {
+        Scalar::from_name(name).map(Type::from).or_else(|| Type::complex_named(name))
+    }
+
+    /// What the parts of a complex type are; `None` for all others, structs that only have its name included.
+    pub fn complex_part(&self) -> Option<Scalar> {
+        let Type::Struct(s) = self else { return None };
+        let [(re, a), (im, b)] = s.fields.as_slice() else { return None };
+        let part = match &*s.name {
+            "c64" => Type::F32,
+            "c128" => Type::F64,
+            _ => return None,
+        };
+        (&**re == "re" && &**im == "im" && *a == part && *b == part).then(|| part.scalar()).flatten()
+    }
+
+    /// What `sum` adds: integers, floats, and complex numbers component by component.
+    pub fn is_summed(&self) -> bool {
+        self.is_int() || self.is_float() || self.complex_part().is_some()
     }
 
     /// Component types of an aggregate, in order; empty for a scalar.

@@ -241,6 +241,8 @@ pub enum ExprKind {
     /// An integer that only `u64` has, and floats.
     Large(u64),
     Float(f64),
+    /// `2.0i`
+    Imaginary(f64),
     Bool(bool),
     Name(String),
     Unary(UnOp, Box<Expr>),

@@ -12,7 +12,7 @@ use crate::ast::{
 use crate::codes;
 use crate::lower::types::duplicate;
 use lathe_diagnostics::Diagnostic;
-use lathe_ir::Scalar;
+use lathe_ir::{self as ir, Scalar};
 use lathe_space::Expr as Arith;
 use lathe_strategy::{ArgValue, Definition, Strategy};
 use std::collections::BTreeMap;
@@ -26,7 +26,7 @@ pub struct Generic {
     /// Its type parameters, in the order of the source.
     pub params: Vec<String>,
     /// What the parameters stand for, and the name of the kernel.
-    pub choices: Vec<(Vec<Scalar>, String)>,
+    pub choices: Vec<(Vec<ir::Type>, String)>,
     /// The position of the choice that is taken where nobody chooses: of the defaults; without them of `f32`, or else
     /// of the type that is named first.
     pub default: usize,
@@ -37,20 +37,20 @@ impl Generic {
     ///
     /// # Errors
     /// What cannot be chosen, and what can.
-    pub fn choose(&self, given: &BTreeMap<String, Scalar>) -> Result<&str, String> {
+    pub fn choose(&self, given: &BTreeMap<String, ir::Type>) -> Result<&str, String> {
         if let Some(unknown) = given.keys().find(|n| !self.params.contains(n)) {
             return Err(format!("`{unknown}` is no element type of it; there is {}", self.params.join(", ")));
         }
         let usual = &self.choices[self.default].0;
-        let wanted: Vec<Scalar> =
-            self.params.iter().zip(usual).map(|(n, d)| given.get(n).copied().unwrap_or(*d)).collect();
+        let wanted: Vec<ir::Type> =
+            self.params.iter().zip(usual).map(|(n, d)| given.get(n).unwrap_or(d).clone()).collect();
         if let Some(found) = self.choices.iter().find(|c| c.0 == wanted) {
             return Ok(&found.1);
         }
         let n = (0..wanted.len()).find(|n| self.choices.iter().all(|c| c.0[*n] != wanted[*n])).unwrap_or(0);
-        let mut can: Vec<&str> = self.choices.iter().map(|c| c.0[n].name()).collect();
+        let mut can: Vec<String> = self.choices.iter().map(|c| c.0[n].to_string()).collect();
         can.dedup();
-        Err(format!("`{}` cannot be {}; it can be {}", self.params[n], wanted[n].name(), can.join(", ")))
+        Err(format!("`{}` cannot be {}; it can be {}", self.params[n], wanted[n], can.join(", ")))
     }
 }
 
@@ -142,20 +142,20 @@ fn named(item: &Item) -> Option<Ident> {
 
 /// What the parameters of a kernel can be; reports what no type is.
 fn resolve(k: &Kernel, errors: &mut Vec<Diagnostic>) -> Option<(Generic, Vec<Choice>)> {
-    let mut params: Vec<(&TypeParam, Vec<Scalar>, usize)> = Vec::new();
+    let mut params: Vec<(&TypeParam, Vec<ir::Type>, usize)> = Vec::new();
     for p in &k.types {
         if let Some((first, ..)) = params.iter().find(|o| o.0.name.text == p.name.text) {
             errors.push(duplicate("element type", &p.name, first.name.span));
             return None;
         }
-        if Scalar::from_name(&p.name.text).is_some() {
+        if ir::Type::element_named(&p.name.text).is_some() {
             let text = format!("`{}` is a built-in type", p.name.text);
             errors.push(Diagnostic::error(codes::DUPLICATE, text).at(p.name.span, "choose another name"));
             return None;
         }
-        let mut all: Vec<Scalar> = Vec::new();
+        let mut all: Vec<ir::Type> = Vec::new();
         for c in &p.choices {
-            let found = scalar(c, errors)?;
+            let found = element(c, errors)?;
             if all.contains(&found) {
                 let text = format!("`{}` is a choice of `{}` twice", c.text, p.name.text);
                 errors.push(Diagnostic::error(codes::DUPLICATE, text).at(c.span, "again"));
@@ -170,7 +170,7 @@ fn resolve(k: &Kernel, errors: &mut Vec<Diagnostic>) -> Option<(Generic, Vec<Cho
         }
         let default = match &p.default {
             Some(d) => {
-                let wanted = scalar(d, errors)?;
+                let wanted = element(d, errors)?;
                 let found = all.iter().position(|s| *s == wanted);
                 if found.is_none() {
                     let text = format!("the default of `{}` is none of its choices", p.name.text);
@@ -178,7 +178,7 @@ fn resolve(k: &Kernel, errors: &mut Vec<Diagnostic>) -> Option<(Generic, Vec<Cho
                 }
                 found?
             }
-            None => all.iter().position(|s| *s == Scalar::F32).unwrap_or(0),
+            None => all.iter().position(|s| *s == ir::Type::F32).unwrap_or(0),
         };
         params.push((p, all, default));
     }
@@ -204,8 +204,8 @@ fn resolve(k: &Kernel, errors: &mut Vec<Diagnostic>) -> Option<(Generic, Vec<Cho
         for (d, p) in digits.iter_mut().zip(&params).rev() {
             (*d, rest) = (rest % p.1.len(), rest / p.1.len());
         }
-        let scalars: Vec<Scalar> = digits.iter().zip(&params).map(|(d, p)| p.1[*d]).collect();
-        let own = |name: String| scalars.iter().fold(name, |name, s| name + "_" + s.name());
+        let scalars: Vec<ir::Type> = digits.iter().zip(&params).map(|(d, p)| p.1[*d].clone()).collect();
+        let own = |name: String| scalars.iter().fold(name, |name, s| format!("{name}_{s}"));
         let name = k.name.text.clone();
         let name = if generic.default == n { name } else { own(name) };
         let types = digits
@@ -219,12 +219,12 @@ fn resolve(k: &Kernel, errors: &mut Vec<Diagnostic>) -> Option<(Generic, Vec<Cho
     Some((generic, choices))
 }
 
-fn scalar(name: &Ident, errors: &mut Vec<Diagnostic>) -> Option<Scalar> {
-    let found = Scalar::from_name(&name.text);
+fn element(name: &Ident, errors: &mut Vec<Diagnostic>) -> Option<ir::Type> {
+    let found = ir::Type::element_named(&name.text);
     if found.is_none() {
-        let known: Vec<&str> = Scalar::ALL.iter().map(|s| s.name()).collect();
+        let known: Vec<&str> = Scalar::ALL.iter().map(|s| s.name()).chain(["c64", "c128"]).collect();
         errors.push(
-            Diagnostic::error(codes::UNKNOWN_TYPE, format!("`{}` is no scalar type", name.text))
+            Diagnostic::error(codes::UNKNOWN_TYPE, format!("`{}` is no scalar or complex type", name.text))
                 .at(name.span, "cannot be chosen")
                 .help(format!("an element type is one of {}", known.join(", "))),
         );
@@ -355,6 +355,7 @@ impl Choice {
             ExprKind::Int(_)
             | ExprKind::Large(_)
             | ExprKind::Float(_)
+            | ExprKind::Imaginary(_)
             | ExprKind::Bool(_)
             | ExprKind::Name(_)
             | ExprKind::Error => {}

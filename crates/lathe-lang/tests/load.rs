@@ -158,12 +158,9 @@ fn generic_kernels_stand_for_one_of_each_choice() {
     // The usual types: the default that is written, `f32`, or else what is named first.
     assert!(names.contains(&"mixed") && names.contains(&"mixed_f16_i32") && names.contains(&"first_u8"));
     let g = &program.generics["mixed"];
-    assert_eq!(
-        g.choices[g.default],
-        (vec![lathe_ir::Scalar::F32, lathe_ir::Scalar::I64], "mixed".to_string())
-    );
+    assert_eq!(g.choices[g.default], (vec![lathe_ir::Type::F32, lathe_ir::Type::I64], "mixed".to_string()));
     let of = |given: &[(&str, lathe_ir::Scalar)]| {
-        g.choose(&given.iter().map(|(n, s)| (n.to_string(), *s)).collect()).map(str::to_string)
+        g.choose(&given.iter().map(|(n, s)| (n.to_string(), (*s).into())).collect()).map(str::to_string)
     };
     use lathe_ir::Scalar::{Bf16, F64, I32, U8};
     assert_eq!(of(&[]).unwrap(), "mixed");

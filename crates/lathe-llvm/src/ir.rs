@@ -300,6 +300,14 @@ impl Ir {
         unsafe { LLVMBuildExtractElement(self.builder, v, self.i64(i64::from(lane)), NO_NAME) }
     }
 
+    /// Lanes of two vectors of one type by their numbers; those of the second one are counted on.
+    pub fn shuffle(&self, a: Value, b: Value, lanes: impl Iterator<Item = u32>) -> Value {
+        let mut lanes: Vec<Value> = lanes.map(|l| self.i32(l as i32)).collect();
+        let mask = self.vector(&mut lanes);
+        // SAFETY: callers name existing lanes only.
+        unsafe { LLVMBuildShuffleVector(self.builder, a, b, mask, NO_NAME) }
+    }
+
     /// The lanes of two vectors in turn, `a0 b0 a1 b1 …`, as two vectors of their width.
     pub fn merge(&self, a: Value, b: Value, width: u32) -> [Value; 2] {
         let w = width as i32;

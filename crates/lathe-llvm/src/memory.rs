@@ -36,6 +36,28 @@ enum Lie {
     Anywhere(Value),
 }
 
+/// Elements of lanes one after the other, as one vector.
+struct Block {
+    at: Value,
+    s: Scalar,
+    /// Scalars of an element, two to four.
+    parts: u32,
+    width: u32,
+    reversed: bool,
+    /// One bit for each scalar.
+    mask: Option<Value>,
+}
+
+/// The scalars of an element that is nothing but two to four of one type.
+fn packed(ty: &Type) -> Option<(Scalar, u32)> {
+    let mut leaves = Vec::new();
+    leaf_offsets(ty, 0, &mut leaves);
+    let s = leaves.first().filter(|l| l.1 != Scalar::Bool)?.1;
+    let side_by_side = leaves.iter().zip(0..).all(|((at, t), n)| *t == s && *at == n * s.bytes());
+    let whole = ty.bytes() == leaves.len() as u64 * s.bytes();
+    ((2..=4).contains(&leaves.len()) && side_by_side && whole).then_some((s, leaves.len() as u32))
+}
+
 /// Byte offset and type of every scalar of an element.
 fn leaf_offsets(ty: &Type, at: u64, out: &mut Vec<(u64, Scalar)>) {
     match ty {
@@ -108,16 +130,94 @@ impl Emitter<'_> {
     }
 
     pub fn load_place(&mut self, p: &Place) -> Val {
+        if let Some(block) = self.block_of(p) {
+            return self.load_block(&block);
+        }
         let mut leaves = Vec::new();
         leaf_offsets(&p.buf.decl.elem, 0, &mut leaves);
         leaves.into_iter().map(|(at, s)| self.load_leaf(p, at, s)).collect()
     }
 
     pub fn store_place(&mut self, p: &Place, v: &Val, nontemporal: bool) {
+        if let Some(block) = self.block_of(p) {
+            return self.store_block(&block, v, nontemporal);
+        }
         let mut leaves = Vec::new();
         leaf_offsets(&p.buf.decl.elem, 0, &mut leaves);
         for ((at, s), leaf) in leaves.into_iter().zip(v) {
             self.store_leaf(p, at, s, *leaf, nontemporal);
+        }
+    }
+
+    /// Where lanes one after the other access elements of several scalars of one type: these are one vector, from which the
+    /// scalars are taken by shuffles (complex numbers, pixels).
+    fn block_of(&self, p: &Place) -> Option<Block> {
+        let lanes = self.frame.lanes.filter(|_| p.buf.fields.is_none())?;
+        let elem = &p.buf.decl.elem;
+        let (s, parts) = packed(elem)?;
+        let ir = self.ir;
+        let (first, reversed) = match p.offset {
+            Leaf::Linear { base, step: 1 } => (base, false),
+            Leaf::Linear { base, step: -1 } => (ir.add_index(base, ir.i64(1 - i64::from(lanes.width))), true),
+            _ => return None,
+        };
+        let bytes = ir.mul_index(first, ir.i64(elem.bytes() as i64));
+        let at = ir.element(ir.int_ty(8), p.buf.ptr, bytes);
+        let mask = lanes.mask.map(|m| {
+            let each = (0..lanes.width).flat_map(|l| std::iter::repeat_n(l, parts as usize));
+            let m = if reversed { ir.reverse(m, lanes.width) } else { m };
+            ir.shuffle(m, m, each)
+        });
+        Some(Block { at, s, parts, width: lanes.width, reversed, mask })
+    }
+
+    fn load_block(&self, b: &Block) -> Val {
+        let ir = self.ir;
+        let vector = ir.widen(ir.memory_ty(b.s), Some(b.width * b.parts));
+        let all = match b.mask {
+            Some(m) => {
+                let args = [b.at, m, ir.zero(vector)];
+                let call = ir.intrinsic("llvm.masked.load", &[vector, ir.ptr_ty()], &args);
+                ir.align_argument(call, 0, b.s.bytes());
+                call
+            }
+            None => ir.load(vector, b.at, b.s.bytes()),
+        };
+        let part = |n: u32| {
+            let v = ir.shuffle(all, all, (0..b.width).map(|l| l * b.parts + n));
+            Leaf::Varying(if b.reversed { ir.reverse(v, b.width) } else { v })
+        };
+        (0..b.parts).map(part).collect()
+    }
+
+    fn store_block(&mut self, b: &Block, v: &Val, nontemporal: bool) {
+        let ir = self.ir;
+        let vectors = v.iter().map(|leaf| {
+            let v = leaf.at(ir, Some(b.width));
+            if b.reversed { ir.reverse(v, b.width) } else { v }
+        });
+        let vectors: Vec<Value> = vectors.collect();
+        let w = b.width;
+        let pair = |a: Value, c: Value| ir.shuffle(a, c, 0..2 * w);
+        // The lane of part `n` of element `l` when the parts lie one after the other.
+        let lanes = (0..w).flat_map(|l| (0..b.parts).map(move |n| n * w + l));
+        let all = match vectors[..] {
+            [x, y] => ir.shuffle(x, y, lanes),
+            [x, y, z] => ir.shuffle(pair(x, y), pair(z, z), lanes),
+            [x, y, z, u] => ir.shuffle(pair(x, y), pair(z, u), lanes),
+            _ => return,
+        };
+        let bytes = b.s.bytes();
+        match b.mask {
+            None if nontemporal => self.store_nontemporal(all, b.at, bytes * u64::from(w * b.parts), bytes),
+            None => {
+                ir.store(all, b.at, bytes);
+            }
+            Some(m) => {
+                let overloads = [ir.type_of(all), ir.ptr_ty()];
+                let call = ir.intrinsic("llvm.masked.store", &overloads, &[all, b.at, m]);
+                ir.align_argument(call, 1, bytes);
+            }
         }
     }
 

@@ -4,11 +4,11 @@
 //! theirs, which say what the lanes do with one another.
 
 use lathe_diagnostics::Places;
-use lathe_ir::build::{load, math, var};
-use lathe_ir::reduce::combine;
+use lathe_ir::build::{load, var};
+use lathe_ir::reduce::{adds_products, combine, contracted};
 use lathe_ir::{
-    Access, BinOp, Binder, BufId, Buffer, Executor, Expr, ExprKind, Function, Layout, MathFn, Module, Reduce,
-    ReduceOp, Space, Stmt, StmtKind, Store, VarId,
+    Access, Binder, BufId, Buffer, Executor, Expr, Function, Layout, Module, Reduce, ReduceOp, Space, Stmt,
+    StmtKind, Store, VarId,
 };
 use std::sync::Arc;
 
@@ -71,12 +71,11 @@ pub fn stores(module: &Module, r: &Reduce, places: &Places, next_id: &mut u32) -
 fn combined(module: &Module, r: &Reduce) -> Option<Vec<Expr>> {
     let olds: Vec<Expr> = r.targets.iter().cloned().map(load).collect();
     if let ([old], [value]) = (&olds[..], &r.values[..])
-        && let ExprKind::Binary(BinOp::Mul, x, y) = value.kind()
         && r.contract
         && r.op == ReduceOp::Sum
-        && x.ty().is_float()
+        && adds_products(value)
     {
-        return Some(vec![math(MathFn::Fma, vec![x.clone(), y.clone(), old.clone()])]);
+        return Some(vec![contracted(old.clone(), value)]);
     }
     combine(module, &r.op, &olds, &r.values)
 }

@@ -191,7 +191,13 @@ impl Reader<'_, '_> {
             let n = r.ident()?;
             let known = Scalar::from_name(&n).or_else(|| r.types.get(&n).copied());
             let param = generic.contains(&n).then_some(Scalar::F32);
-            let own = r.declared.structs.get(n.as_str()).cloned().map(Type::Struct);
+            let own = r
+                .declared
+                .structs
+                .get(n.as_str())
+                .cloned()
+                .map(Type::Struct)
+                .or_else(|| Type::complex_named(&n));
             let found = known.or(param).map(Type::from).or(own);
             found.map_or_else(|| r.fail(r.last_span(), &format!("there is no type `{n}`")), Ok)
         })?;

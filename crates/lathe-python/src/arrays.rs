@@ -74,6 +74,8 @@ pub enum Problem {
     ReadOnly,
     /// A tensor of PyTorch that is to be negated when it is read.
     Negated,
+    /// A tensor of PyTorch that is to be conjugated when it is read.
+    Conjugated,
     /// On a device, not in row-major order without gaps.
     Gaps,
     /// On a device, not at a multiple of what kernels access at once.
@@ -98,6 +100,8 @@ fn code(py: Python<'_>, number: i32, kind: u8, bytes: i64) -> Option<u32> {
         _ => match (kind, bytes) {
             (b'f', 4) => dtype::F32,
             (b'f', 8) => dtype::F64,
+            (b'c', 8) => dtype::C64,
+            (b'c', 16) => dtype::C128,
             (b'i', 1) => dtype::I8,
             (b'i', 2) => dtype::I16,
             (b'i', 4) => dtype::I32,
@@ -297,6 +301,9 @@ pub fn lying<'py>(py: Python<'py>, args: &Bound<'py, PyTuple>) -> Option<Bound<'
 pub fn descr<'py>(py: Python<'py>, ty: &Type) -> PyResult<Bound<'py, PyAny>> {
     let numpy = py.import("numpy")?;
     let plain = |name: &str| numpy.call_method1("dtype", (name,));
+    if let Some(part) = ty.complex_part() {
+        return plain(if part == Scalar::F32 { "complex64" } else { "complex128" });
+    }
     let Some(s) = ty.scalar() else {
         let (names, formats) = (PyList::empty(py), PyList::empty(py));
         let fields: Vec<String> = match ty {

@@ -141,6 +141,8 @@ fn xla_type(code: u32) -> Option<i32> {
         dtype::F32 => 11,
         dtype::F64 => 12,
         dtype::BF16 => 16,
+        dtype::C64 => 15,
+        dtype::C128 => 18,
         _ => return None,
     })
 }

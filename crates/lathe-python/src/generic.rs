@@ -2,7 +2,7 @@
 
 use crate::errors;
 use crate::kernel::Kernel;
-use lathe::{Diagnostic, Scalar};
+use lathe::{Diagnostic, Type};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use std::collections::BTreeMap;
@@ -87,8 +87,11 @@ pub fn choice(py: Python<'_>, kernel: &Kernel, types: &BTreeMap<String, String>)
     };
     let mut given = BTreeMap::new();
     for (n, text) in types {
-        let scalar = Scalar::from_name(text);
-        given.insert(n.clone(), scalar.ok_or_else(|| wrong(format!("`{text}` is not a scalar type")))?);
+        let scalar = Type::element_named(text);
+        given.insert(
+            n.clone(),
+            scalar.ok_or_else(|| wrong(format!("`{text}` is not a scalar or complex type")))?,
+        );
     }
     let chosen = generic.choose(&given).map(str::to_string);
     chosen.map_err(|why| wrong(format!("`{name}` cannot be instantiated for these types: {why}")))

@@ -99,6 +99,8 @@ fn element(kind: &str) -> Option<u32> {
         "<f2" => dtype::F16,
         "<f4" => dtype::F32,
         "<f8" => dtype::F64,
+        "<c8" => dtype::C64,
+        "<c16" => dtype::C128,
         _ => return None,
     })
 }

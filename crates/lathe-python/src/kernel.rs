@@ -217,6 +217,14 @@ impl Kernel {
         let one = |p: &lathe::ir::Param| {
             let ty = match &p.kind {
                 ParamKind::Scalar(b) => b.ty.to_string(),
+                // A number, as users see it.
+                ParamKind::Array(b)
+                    if b.extents.is_empty()
+                        && p.mode == lathe::ir::Mode::In
+                        && b.elem.complex_part().is_some() =>
+                {
+                    b.elem.to_string()
+                }
                 ParamKind::Array(b) => {
                     let scope = lathe::text::Scope::of_function(f);
                     let extents: Vec<String> =

@@ -58,9 +58,10 @@ pub fn refused(
             let text = format!("`{name}` has {} dimensions, but the argument has {given}", param.rank);
             (codes::ARGUMENT_RANK, text, "numpy.reshape or numpy.newaxis change their number".to_string())
         }
-        Problem::Negated => {
+        Problem::Negated | Problem::Conjugated => {
+            let what = if problem == Problem::Negated { "negated" } else { "conjugated" };
             let text =
-                format!("`{name}` is written, but is a view whose elements are negated when they are read");
+                format!("`{name}` is written, but is a view whose elements are {what} when they are read");
             (codes::ARGUMENT_SIZE, text, "pass the tensor that it is a view of".to_string())
         }
         Problem::Gaps => {
@@ -103,6 +104,8 @@ fn numpy_name(param: &Param) -> String {
     let name = param.ty.to_string();
     match name.as_str() {
         "f16" | "f32" | "f64" => format!("numpy.float{}", &name[1..]),
+        "c64" => "numpy.complex64".to_string(),
+        "c128" => "numpy.complex128".to_string(),
         "bf16" => "ml_dtypes.bfloat16".to_string(),
         "index" => "numpy.int64".to_string(),
         "bool" => "numpy.bool_".to_string(),

@@ -203,11 +203,16 @@ impl Torch {
         if !same || bytes != param.bytes {
             return refused(Problem::Dtype, dims);
         }
-        // A view of what is to be negated when it is read.
-        if matches!(code, dtype::F16 | dtype::BF16 | dtype::F32 | dtype::F64)
+        // A view of what is to be negated, or conjugated, when it is read.
+        if matches!(code, dtype::F16 | dtype::BF16 | dtype::F32 | dtype::F64 | dtype::C64 | dtype::C128)
             && object.call_method0(intern!(py, "is_neg"))?.is_truthy()?
         {
             return refused(Problem::Negated, dims);
+        }
+        if matches!(code, dtype::C64 | dtype::C128)
+            && object.call_method0(intern!(py, "is_conj"))?.is_truthy()?
+        {
+            return refused(Problem::Conjugated, dims);
         }
         if rank != param.rank {
             return refused(Problem::Rank, dims);
@@ -280,7 +285,7 @@ fn lost(py: Python<'_>, name: &str, mode: Mode) -> PyErr {
 }
 
 /// PyTorch's names of the element types.
-const DTYPES: [(u32, &str); 13] = [
+const DTYPES: [(u32, &str); 15] = [
     (dtype::BOOL, "bool"),
     (dtype::I8, "int8"),
     (dtype::I16, "int16"),
@@ -294,6 +299,8 @@ const DTYPES: [(u32, &str); 13] = [
     (dtype::BF16, "bfloat16"),
     (dtype::F32, "float32"),
     (dtype::F64, "float64"),
+    (dtype::C64, "complex64"),
+    (dtype::C128, "complex128"),
 ];
 
 fn exchange(tensor: &Bound<'_, PyType>) -> Option<&'static Exchange> {
@@ -372,6 +379,8 @@ fn dlpack_type(code: u8, bits: u8) -> u32 {
         (2, 32) => dtype::F32,
         (2, 64) => dtype::F64,
         (4, 16) => dtype::BF16,
+        (5, 64) => dtype::C64,
+        (5, 128) => dtype::C128,
         (6, 8) => dtype::BOOL,
         _ => u32::MAX,
     }

@@ -6,7 +6,8 @@ import numpy as np
 
 import lathe
 
-DTYPES = {"f32": "float32", "f64": "float64", "i32": "int32", "i64": "int64", "i16": "int16", "u8": "uint8"}
+DTYPES = {"f32": "float32", "f64": "float64", "i32": "int32", "i64": "int64", "i16": "int16", "u8": "uint8", "c64": "complex64",
+          "c128": "complex128"}
 
 
 class Program:
@@ -15,6 +16,8 @@ class Program:
     def __init__(self, rng, kinds):
         self.kind = str(rng.choice(kinds))
         self.dtype = np.dtype(DTYPES[self.kind])
+        #: Complex numbers have conjugates, and no order.
+        self.complex = self.kind[0] == "c"
         self.rank = int(rng.integers(1, 4))
         names = "ijk"[: self.rank]
         self.sizes = {n: int(rng.choice([0, 1, 2, 3, 5, 8, 17], p=[0.05, 0.1, 0.15, 0.2, 0.2, 0.2, 0.1])) for n in "ijkr"}
@@ -48,7 +51,9 @@ class Program:
             choices = [("array", n) for n, _ in self.arrays] + ([("scalar",)] if self.scalar else []) + [("number", int(rng.integers(0, 4)))]
             return choices[int(rng.integers(len(choices)))]
         op = str(rng.choice(["+", "-", "*", "min", "max", "neg", "select"], p=[0.25, 0.15, 0.25, 0.1, 0.1, 0.05, 0.1]))
-        if op == "neg":
+        if self.complex and op in ("min", "max"):
+            op = "conj"
+        if op in ("neg", "conj"):
             return (op, self._tree(rng, depth - 1))
         if op == "select":
             return (op, *(self._tree(rng, depth - 1) for _ in range(4)))
@@ -64,8 +69,10 @@ class Program:
                 return f"{self.kind}({v})"
             case ("neg", x):
                 return f"({self.kind}(0) - {self._text(x)})"
+            case ("conj", x):
+                return f"conj({self._text(x)})"
             case ("select", a, b, x, y):
-                return f"select({self._text(a)} < {self._text(b)}, {self._text(x)}, {self._text(y)})"
+                return f"select({self._text(a)} {'==' if self.complex else '<'} {self._text(b)}, {self._text(x)}, {self._text(y)})"
             case (("min" | "max") as op, x, y):
                 return f"{op}({self._text(x)}, {self._text(y)})"
             case (op, x, y):
@@ -73,9 +80,13 @@ class Program:
 
     def inputs(self, rng):
         """Arrays that lie in many ways."""
-        out = [self.dtype.type(rng.integers(0, 4))] if self.scalar else []
+        def numbers(shape):
+            real = rng.integers(0, 3 if self.complex else 4, shape)
+            return (real + 1j * rng.integers(-2, 3, shape) if self.complex else np.asarray(real)).astype(self.dtype)
+
+        out = [numbers(())[()]] if self.scalar else []
         for _, mine in self.arrays:
-            out.append(laid(rng, rng.integers(0, 4, [self.sizes[d] for d in mine]).astype(self.dtype)))
+            out.append(laid(rng, numbers([self.sizes[d] for d in mine])))
         return out
 
     def reference(self, xp, *inputs):
@@ -110,8 +121,10 @@ class Program:
                 return number(x)
             case ("neg", x):
                 return number(0) - v(x)
+            case ("conj", x):
+                return v(x).conj()
             case ("select", a, b, x, y):
-                return xp.where(v(a) < v(b), v(x), v(y))
+                return xp.where(v(a) == v(b) if self.complex else v(a) < v(b), v(x), v(y))
             # Of equal operands the first is chosen, and has the derivative.
             case ("min", x, y):
                 return xp.where(v(y) < v(x), v(y), v(x))

@@ -15,7 +15,7 @@ CASES = int(os.environ.get("LATHE_PROGRAMS", os.environ.get("LATHE_CASES", "12")
 def test_numpy(seed):
     rng = np.random.default_rng([1, seed])
     for _ in range(min(CASES, 100)):
-        p = Program(rng, ["f32", "f64", "i32", "i64", "i16", "u8"])
+        p = Program(rng, ["f32", "f64", "i32", "i64", "i16", "u8", "c64", "c128"])
         inputs = p.inputs(rng)
         want = p.reference(np, *inputs)
         got = p.kernel(*inputs)

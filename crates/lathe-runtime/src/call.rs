@@ -356,6 +356,8 @@ fn at(v: &[i64], d: usize) -> i64 {
 fn dtype_name(code: u32) -> &'static str {
     match code {
         dtype::AGGREGATE => "aggregates of a different size",
+        dtype::C64 => "c64",
+        dtype::C128 => "c128",
         code => Scalar::ALL
             .into_iter()
             .find(|s| dtype_of(&(*s).into()) == code)

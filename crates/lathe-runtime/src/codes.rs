@@ -60,8 +60,8 @@ pub static CODES: &[CodeInfo] = &[
     CodeInfo {
         code: NPY_DTYPE,
         title: "an element type that no kernel accepts",
-        explanation: "The `.npy` file holds Python objects, text, dates or complex numbers. Arrays of bools, integers \
-                      of 8 to 64 bits, f2, f4 and f8 can be read, and records of these: the fields of a struct by \
+        explanation: "The `.npy` file holds Python objects, text or dates. Arrays of bools, integers \
+                      of 8 to 64 bits, f2, f4, f8, c8 and c16 can be read, and records of these: the fields of a struct by \
                       their names, those of a tuple as `f0`, `f1`, ….",
         wrong: "lathe run gemm.lathe:gemm --input A=objects.npy",
         right: "lathe run gemm.lathe:gemm --input A=a.npy",

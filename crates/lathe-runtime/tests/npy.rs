@@ -75,6 +75,37 @@ fn headers_of_numpy() {
 }
 
 #[test]
+fn complex_numbers() {
+    let parts = [1.0f32, -2.5, 0.0, 3.0];
+    let c64 = Type::complex(Scalar::F32).unwrap();
+    let h = |descr: &str, n: i64| format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({n},)}}");
+    let little: Vec<u8> = parts.iter().flat_map(|v| v.to_le_bytes()).collect();
+    let big: Vec<u8> = parts.iter().flat_map(|v| v.to_be_bytes()).collect();
+    for (descr, data) in [("<c8", &little), (">c8", &big)] {
+        let a = npy::from_bytes(&file(1, &h(descr, 2), data)).unwrap();
+        assert_eq!((a.ty(), a.shape()), (&c64, &[2][..]));
+        assert_eq!(a.bytes(), little, "{descr}");
+        // In a record, too.
+        let a = npy::from_bytes(&file(
+            1,
+            &format!("{{'descr': [('z', '{descr}')], 'fortran_order': False, 'shape': (2,)}}"),
+            data,
+        ));
+        assert_eq!(a.unwrap().bytes(), little);
+    }
+    let c128 = Type::complex(Scalar::F64).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("z.npy");
+    let mut a = Array::zeros(c128.clone(), &[3, 2]).unwrap();
+    a.fill_random(3);
+    npy::write(&path, &a).unwrap();
+    let text = std::fs::read(&path).unwrap();
+    assert!(String::from_utf8_lossy(&text[..128]).contains("'descr': '<c16'"));
+    let b = npy::read(&path).unwrap();
+    assert_eq!((b.ty(), b.bytes()), (&c128, a.bytes()));
+}
+
+#[test]
 fn each_damage_has_one_clear_error() {
     let good = "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }";
     let eight = [0u8; 8];
@@ -102,7 +133,9 @@ fn each_damage_has_one_clear_error() {
         (with("'<f4'", "[]"), "E0805"),
         (with("'<f4'", "[('x', '<f4'"), "E0804"),
         (with("'<f4'", &format!("{}'<f4'{}", "[('x', ".repeat(99), ")]".repeat(99))), "E0805"),
-        (with("<f4", "<c8"), "E0805"),
+        (with("<f4", "<c8"), "E0806"),
+        (with("<f4", "<c32"), "E0805"),
+        (with("<f4", "<c4"), "E0805"),
         (with("<f4", "|S4"), "E0805"),
         (with("<f4", "<U1"), "E0805"),
         (with("<f4", "<M8[s]"), "E0805"),

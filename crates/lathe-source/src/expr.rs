@@ -96,7 +96,15 @@ impl Emitter<'_> {
                 if x.lanes || y.lanes {
                     return self.lanes_binary(*op, s, &x, &y, b.as_int());
                 }
-                self.binary(*op, s, x.text, y.text, b.as_int())
+                let apart = *op == BinOp::Sub && s.is_float() && self.device.is_none();
+                let mut text = |of: &Expr, text: String| match of.kind() {
+                    ExprKind::Binary(BinOp::Mul, ..) if apart => {
+                        format!("{}({})", self.helpers.rounded(), bare(&text))
+                    }
+                    _ => text,
+                };
+                let (x, y) = (text(a, x.text), text(b, y.text));
+                self.binary(*op, s, x, y, b.as_int())
             }
             ExprKind::Select(c, a, b) => self.select(e, c, a, b),
             ExprKind::Cast(a) => {

@@ -19,7 +19,7 @@ typedef struct {
     void *data;             /* the element with all subscripts 0 */
     const int64_t *shape;   /* rank extents */
     const int64_t *strides; /* rank strides, in elements; may be negative or zero */
-    uint32_t dtype;         /* LATHE_BOOL ... LATHE_F64, or LATHE_AGGREGATE */
+    uint32_t dtype;         /* LATHE_BOOL ... LATHE_C128, or LATHE_AGGREGATE */
     uint32_t rank;
     uint64_t elem_bytes;
 } lathe_array;
@@ -27,7 +27,7 @@ typedef struct {
 enum {
     LATHE_BOOL = 0, LATHE_I8 = 1, LATHE_I16 = 2, LATHE_I32 = 3, LATHE_I64 = 4, LATHE_U8 = 5, LATHE_U16 = 6,
     LATHE_U32 = 7, LATHE_U64 = 8, LATHE_INDEX = 9, LATHE_F16 = 10, LATHE_BF16 = 11, LATHE_F32 = 12,
-    LATHE_F64 = 13, LATHE_AGGREGATE = 255
+    LATHE_F64 = 13, LATHE_C64 = 14, LATHE_C128 = 15, LATHE_AGGREGATE = 255
 };
 
 /* What a kernel returns: 0, the 1-based number of a failed check, or one of these. */

@@ -67,6 +67,19 @@ impl Helpers {
         full
     }
 
+    /// A product that is subtracted: GCC's patterns for alternating sums and differences (since 12) fuse it where there is
+    /// a sum of products beside it, in spite of `-ffp-contract=off`.
+    pub fn rounded(&mut self) -> &'static str {
+        self.need(
+            0,
+            "#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 12\n\
+             #define lathe_rounded(x) __builtin_assoc_barrier(x)\n\
+             #else\n#define lathe_rounded(x) (x)\n#endif"
+                .into(),
+        );
+        "lathe_rounded"
+    }
+
     /// `floordiv` or `floormod` of integers; the divisor is not 0.
     pub fn floor(&mut self, modulo: bool, s: Scalar) -> String {
         let t = memory_type(s);

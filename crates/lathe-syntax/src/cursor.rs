@@ -157,6 +157,21 @@ impl<'a> Cursor<'a> {
         Ok(unquote(raw))
     }
 
+    /// The imaginary number that comes next, if one does.
+    pub fn imaginary(&mut self) -> Read<Option<f64>> {
+        let Tok::Float(text) = self.peek() else { return Ok(None) };
+        let Some(number) = text.strip_suffix('i') else { return Ok(None) };
+        let span = self.span();
+        self.advance();
+        match number.parse() {
+            Ok(v) if f64::is_finite(v) => Ok(Some(v)),
+            _ => {
+                let why = "too large for 64-bit floats";
+                Err(self.error(self.grammar.number, format!("bad number: {why}"), span, why))
+            }
+        }
+    }
+
     /// The number that comes next, negated or not, if one does.
     pub fn numeral(&mut self, negative: bool) -> Read<Option<Number>> {
         let sign = if negative { "-" } else { "" };
@@ -164,6 +179,7 @@ impl<'a> Cursor<'a> {
             Tok::Int(digits) => format!("{sign}{digits}").parse().map(Number::Int).map_err(|_| {
                 if digits.parse::<u64>().is_ok() { "signed integers of 64 bits" } else { "64 bits" }
             }),
+            Tok::Float(text) if text.ends_with('i') => Err(""),
             Tok::Float(text) => match format!("{sign}{text}").parse() {
                 Ok(v) if f64::is_finite(v) => Ok(Number::Float(v)),
                 _ => Err("64-bit floats"),
@@ -175,7 +191,10 @@ impl<'a> Cursor<'a> {
         let span = self.span();
         self.advance();
         why.map(Some).map_err(|of| {
-            let why = format!("too large for {of}");
+            let why = match of {
+                "" => "imaginary numbers stand in expressions of kernels only".to_string(),
+                of => format!("too large for {of}"),
+            };
             self.error(self.grammar.number, format!("bad number: {why}"), span, why)
         })
     }

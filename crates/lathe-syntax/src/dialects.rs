@@ -61,6 +61,7 @@ const HINTS: &[(&str, &str)] = &[
 
 /// `.lathe` files: kernels, funs, rules, strategies and tests.
 pub static SOURCE: Dialect = Dialect {
+    imaginary: true,
     words: WORDS,
     symbols: SYMBOLS,
     quotes: &['"'],
@@ -74,6 +75,7 @@ pub static SOURCE: Dialect = Dialect {
 /// Expressions and strategies by themselves: in options, stored evidence, and libraries. Every name can be in them that
 /// is not a word of these two.
 pub static EXPRESSIONS: Dialect = Dialect {
+    imaginary: false,
     words: &["if", "then", "else", "or", "and", "not", "true", "false"],
     letter: |c| c.is_alphanumeric() || c == '_',
     comments: false,

@@ -11,6 +11,8 @@ pub struct Dialect {
     pub symbols: &'static [&'static str],
     /// What quoted texts are in.
     pub quotes: &'static [char],
+    /// Whether `2.0i` is a number: a float with that text.
+    pub imaginary: bool,
     /// What names are made of; they do not begin with a digit.
     pub letter: fn(char) -> bool,
     /// Whether `#` begins a comment that ends with its line.
@@ -120,6 +122,9 @@ pub fn lex<'a>(dialect: &Dialect, grammar: &Grammar, file: FileId, text: &'a str
         let tok = if c.is_ascii_digit() {
             let after_point = matches!(out.tokens.last(), Some(Token { tok: Tok::Sym("."), .. }));
             let (len, float) = number(rest, after_point, dialect.tree);
+            let imaginary = dialect.imaginary && !after_point && span_of(&rest[len..], dialect.letter) == 1;
+            let imaginary = imaginary && rest[len..].starts_with('i');
+            let (len, float) = if imaginary { (len + 1, true) } else { (len, float) };
             let wrong = span_of(&rest[len..], dialect.letter);
             at += len + wrong;
             if wrong > 0 {

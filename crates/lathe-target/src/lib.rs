@@ -136,7 +136,7 @@ const FACTS: &[(&str, Kind)] = &[
 pub(crate) fn is_number(name: &str, own: &BTreeMap<String, Fact>) -> bool {
     let lanes = name.strip_prefix("vector(").and_then(|n| n.strip_suffix(')'));
     let known = |f: &&(&str, Kind)| f.0 == name && matches!(f.1, Kind::Amount(_) | Kind::Count);
-    lanes.is_some_and(|ty| lathe_ir::Scalar::from_name(ty.trim()).is_some())
+    lanes.is_some_and(|ty| lathe_ir::Type::element_named(ty.trim()).is_some())
         || FACTS.iter().any(|f| known(&f))
         || matches!(own.get(name), Some(Fact::Int(1..)))
 }
@@ -300,7 +300,9 @@ impl Machine {
     pub fn fact(&self, name: &str) -> Option<Value> {
         let element = name.strip_prefix("vector(").and_then(|n| n.strip_suffix(')'));
         if let Some(ty) = element {
-            let bytes = lathe_ir::Scalar::from_name(ty.trim())?.bytes();
+            let ty = lathe_ir::Type::element_named(ty.trim())?;
+            // The parts of complex numbers lie in vectors of their own.
+            let bytes = ty.complex_part().map_or(ty.bytes(), lathe_ir::Scalar::bytes);
             return Some(Value::Int(self.lanes(bytes) as i64));
         }
         let v = match name {

@@ -61,7 +61,7 @@ pub use lathe_analysis::Assumptions;
 pub use lathe_diagnostics::{Code, CodeInfo, Diagnostic, Severity, SourceMap, is_obeyed, nearest, visible};
 pub use lathe_engine::codes::DEVICE_ARRAY;
 pub use lathe_engine::dtype_of;
-pub use lathe_ir::{self as ir, Function, Mode, Scalar, text};
+pub use lathe_ir::{self as ir, Function, Mode, Scalar, Type, text};
 pub use lathe_lang as lang;
 pub use lathe_measure::{Plan, ceilings, rounds, rounds::rounds as measure, stats};
 pub use lathe_model::count;

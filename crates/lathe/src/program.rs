@@ -3,7 +3,7 @@
 use crate::codes;
 pub use crate::failure::Failure;
 use lathe_diagnostics::{Diagnostic, SourceMap, Span};
-use lathe_ir::{Function, Scalar};
+use lathe_ir::{Function, Type};
 use lathe_lang::Generic;
 use lathe_pattern::Decision;
 use lathe_strategy::{Definition, Definitions};
@@ -57,7 +57,7 @@ impl Program {
     pub fn kernel_for(
         &self,
         name: Option<&str>,
-        types: &BTreeMap<String, Scalar>,
+        types: &BTreeMap<String, Type>,
     ) -> Result<&Function, Failure> {
         let mut seen = HashSet::new();
         let names = self.lang.kernels.iter().map(|k| self.generic_of(&k.name).map_or(&*k.name, |g| g.0));

@@ -71,6 +71,7 @@ pub(crate) type Parsed<T> = Read<T>;
 
 /// Tree text.
 static TREE: Dialect = Dialect {
+    imaginary: false,
     words: RESERVED,
     symbols: &[
         "..", "->", "==", "!=", "<=", ">=", "//", "(", ")", "[", "]", "{", "}", ",", ":", ".", "=", "<", ">",
@@ -264,7 +265,7 @@ impl<'a> Parser<'a> {
         match t {
             Type::Scalar(_) => 1,
             Type::Tuple(ts) => ts.iter().fold(0, |n, t| n.saturating_add(self.count_leaves(t))),
-            Type::Struct(s) => self.leaves.get(&s.name).copied().unwrap_or(1),
+            Type::Struct(s) => self.leaves.get(&s.name).copied().unwrap_or(s.fields.len() as u64),
             Type::Array(t, n) => self.count_leaves(t).max(1).saturating_mul(u64::from(*n)),
             Type::Vector(_, n) => u64::from(*n),
         }
@@ -297,8 +298,9 @@ impl<'a> Parser<'a> {
                 };
             }
         }
-        match self.module.structs.get(&name) {
-            Some(s) => Ok(Type::Struct(s.clone())),
+        let own = self.module.structs.get(&name).cloned().map(Type::Struct);
+        match own.or_else(|| Type::complex_named(&name)) {
+            Some(t) => Ok(t),
             None => {
                 let help = format!("declare it before its use: `struct {name} {{ … }}`");
                 self.unknown(start, "struct", &name, help)

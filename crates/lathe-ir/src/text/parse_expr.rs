@@ -287,8 +287,8 @@ impl<'a> Parser<'a> {
                 return self.ascribed(start, ExprKind::Math(f, args), &Type::BOOL);
             }
         }
-        if let Some(s) = self.module.structs.get(name) {
-            let ty = Type::Struct(s.clone());
+        let own = self.module.structs.get(name).cloned().map(Type::Struct);
+        if let Some(ty) = own.or_else(|| Type::complex_named(name)) {
             let args = self.args()?;
             return self.make(self.since(start), ExprKind::Aggregate(args), ty);
         }

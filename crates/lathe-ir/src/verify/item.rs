@@ -81,6 +81,8 @@ impl Verifier<'_> {
             Type::Scalar(_) | Type::Vector(..) => {}
             Type::Tuple(ts) => ts.iter().for_each(|t| self.known_type(t)),
             Type::Array(t, _) => self.known_type(t),
+            // Every module has these, unless it declares a struct of that name.
+            Type::Struct(s) if t.complex_part().is_some() && !self.module.structs.contains_key(&s.name) => {}
             Type::Struct(s) => {
                 if self.module.structs.get(&s.name) != Some(s) {
                     let text = format!(

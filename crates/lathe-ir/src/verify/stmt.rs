@@ -219,7 +219,8 @@ impl Verifier<'_> {
         r.targets.iter().for_each(|t| self.access(t, true));
         r.values.iter().for_each(|e| self.expr(e));
         self.update(&r.op, &r.targets, &r.values);
-        if r.contract && (r.op != ReduceOp::Sum || r.values.iter().any(|v| !v.ty().is_float())) {
+        let fused = |t: &Type| t.is_float() || t.complex_part().is_some();
+        if r.contract && (r.op != ReduceOp::Sum || r.values.iter().any(|v| !fused(v.ty()))) {
             let text = format!("`{}` has `contract`, but is not a sum of floats", r.label);
             self.wrong(codes::CONTRACT, [text.into()]);
         }
@@ -239,9 +240,8 @@ impl Verifier<'_> {
         }
         let each = |ok: fn(&Type) -> bool| types.iter().all(|t| ok(t));
         let fits = match op {
-            ReduceOp::Sum | ReduceOp::Prod | ReduceOp::Min | ReduceOp::Max => {
-                each(|t| t.is_int() || t.is_float())
-            }
+            ReduceOp::Sum => each(Type::is_summed),
+            ReduceOp::Prod | ReduceOp::Min | ReduceOp::Max => each(|t| t.is_int() || t.is_float()),
             ReduceOp::All | ReduceOp::Any => each(Type::is_bool),
             ReduceOp::ArgMin | ReduceOp::ArgMax => {
                 (types[0].is_int() || types[0].is_float()) && types[1].is_int()

@@ -26,6 +26,7 @@ fn built_in(name: &str) -> bool {
     let own = numpy::own_name(name);
     ["select", "min", "max", "xor"].contains(&own)
         || Scalar::from_name(own).is_some()
+        || Type::complex_named(own).is_some()
         || BITS.iter().any(|b| b.0 == own)
         || MathFn::from_name(own).is_some()
         || numpy::names().any(|n| n == own)
@@ -43,6 +44,12 @@ impl Cx<'_> {
         if let Some((s, _)) = self.globals.structs.get(name) {
             let s = s.clone();
             return self.structure(&s, args, span).map(Val::Expr);
+        }
+        let complex = Type::complex_named(name);
+        if let Some(Type::Struct(s)) = &complex
+            && args.iter().any(|a| a.name.is_some())
+        {
+            return self.structure(s, args, span).map(Val::Expr);
         }
         if let Some(named) = args.iter().find_map(|a| a.name.as_ref()) {
             let message = format!("`{name}` takes no named arguments");
@@ -62,6 +69,9 @@ impl Cx<'_> {
         }
         if let Some(s) = Scalar::from_name(name) {
             return self.cast(s, &args, span).map(Val::Expr);
+        }
+        if let Some(to) = complex {
+            return self.complex_cast(&to, &args, span).map(Val::Expr);
         }
         match name {
             "select" => return self.select(&args, hint, span).map(Val::Expr),
@@ -89,6 +99,9 @@ impl Cx<'_> {
         }
         if let Some(fun) = self.globals.funs.get(name) {
             return self.inlined(name, fun, &args, span).map(Val::Expr);
+        }
+        if let Some(done) = self.part_function(name, &args, hint, span) {
+            return done.map(Val::Expr);
         }
         self.unknown_function(name, f.span);
         None
@@ -152,6 +165,7 @@ impl Cx<'_> {
             Val::Large(_) => Some(build::boolean(true)),
             Val::Float(v) if to.is_float() => Some(build::float(to, v)),
             Val::Float(v) => Some(build::cast(ty, build::float(Scalar::F64, v))),
+            Val::Imaginary(_) => self.operator(to.name(), Type::complex(Scalar::F32)?, span),
             Val::Int(v) => Some(build::boolean(v != 0)),
             Val::Expr(e) if e.ty().scalar().is_some() => Some(build::cast(ty, e)),
             Val::Expr(e) => self.operator(to.name(), e.ty().clone(), span),
@@ -210,12 +224,17 @@ impl Cx<'_> {
 
     fn math(&mut self, m: MathFn, args: &[&ast::Expr], hint: Option<&Type>, span: Span) -> Option<Val> {
         self.arity(m.name(), args, m.arity(), span)?;
-        let mut learnt = hint.filter(|t| t.is_float() || m == MathFn::Abs).cloned();
+        let mut learnt = hint.filter(|t| t.is_float() || m == MathFn::Abs && t.is_int()).cloned();
         let mut vals = Vec::new();
         for a in args {
             let v = self.val(a, learnt.as_ref());
             learnt = type_of(&v).or(learnt);
             vals.push(v);
+        }
+        if vals.iter().flatten().any(Val::is_complex) {
+            let vals =
+                vals.into_iter().zip(args).map(|(v, a)| Some((v?, a.span))).collect::<Option<Vec<_>>>()?;
+            return self.complex_function(m.name(), vals, hint, span).map(Val::Expr);
         }
         // A literal stays one, as behind a sign.
         let ty = match (m, vals.as_slice()) {

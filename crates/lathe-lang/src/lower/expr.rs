@@ -20,6 +20,8 @@ pub enum Val {
     /// An integer that only `u64` has, and floats.
     Large(u64),
     Float(f64),
+    /// So many times the imaginary unit.
+    Imaginary(f64),
 }
 
 impl Cx<'_> {
@@ -31,6 +33,7 @@ impl Cx<'_> {
                 let default = match (hint, &v) {
                     (Some(t), _) => t.clone(),
                     (None, Val::Int(_) | Val::Large(_)) => Type::INDEX,
+                    (None, Val::Imaginary(_)) => Type::complex(Scalar::F32)?,
                     (None, _) => Type::F32,
                 };
                 self.coerce(v, &default, e.span)
@@ -68,11 +71,16 @@ impl Cx<'_> {
                     span,
                     format!("is `{}`", e.ty()),
                 );
-                if scalar.is_some() && e.ty().scalar().is_some() {
+                if ty.scalar().is_some() && e.ty().complex_part().is_some() {
+                    self.help("take a part, or the magnitude: `z.re`, `z.im`, `abs(z)`");
+                } else if (scalar.is_some() || ty.complex_part().is_some())
+                    && (e.ty().scalar().is_some() || e.ty().complex_part().is_some())
+                {
                     self.help(format!("nothing is converted implicitly: write `{ty}(…)`"));
                 }
                 None
             }
+            (v, _) if ty.complex_part().is_some() => super::complex::literal(&v, ty.complex_part()?)?.value(),
             (Val::Int(v), Some(s)) if s.is_float() => Some(build::float(s, v as f64)),
             (Val::Large(v), Some(s)) if s.is_float() => Some(build::float(s, v as f64)),
             (Val::Float(v), Some(s)) if s.is_float() => Some(build::float(s, v)),
@@ -101,6 +109,11 @@ impl Cx<'_> {
                 });
                 None
             }
+            (Val::Imaginary(v), Some(_)) => {
+                self.error(codes::LITERAL, format!("expected `{ty}`, found {v:?}i"), span, "imaginary");
+                self.help("an imaginary literal is of `c64` or `c128`");
+                None
+            }
             _ => {
                 self.error(codes::LITERAL, format!("expected `{ty}`, found a number"), span, "a number");
                 if scalar == Some(Scalar::Bool) {
@@ -118,9 +131,11 @@ impl Cx<'_> {
 
     /// Brings two operands to one type.
     pub fn unify(&mut self, a: Val, b: Val, hint: Option<&Type>, at: (Span, Span)) -> Option<(Expr, Expr)> {
+        let imaginary = matches!(a, Val::Imaginary(_)) || matches!(b, Val::Imaginary(_));
         let ty = match (&a, &b, hint) {
             (Val::Expr(x), _, _) | (_, Val::Expr(x), _) => x.ty().clone(),
             (_, _, Some(t)) => t.clone(),
+            _ if imaginary => Type::complex(Scalar::F32)?,
             (Val::Int(_), Val::Int(_), None) => Type::INDEX,
             _ => Type::F32,
         };
@@ -152,6 +167,7 @@ impl Cx<'_> {
             K::Int(v) => Some(Val::Int(*v)),
             K::Large(v) => Some(Val::Large(*v)),
             K::Float(v) => Some(Val::Float(*v)),
+            K::Imaginary(v) => Some(Val::Imaginary(*v)),
             K::Bool(v) => Some(Val::Expr(build::boolean(*v))),
             K::Name(n) => self.name(n, e.span).map(Val::Expr),
             K::Unary(op, a) => self.unary(*op, a, hint),
@@ -259,7 +275,11 @@ impl Cx<'_> {
                 Some(Val::Expr(build::neg(e)))
             }
             (ast::UnOp::Neg, Val::Float(v)) => Some(Val::Float(-v)),
+            (ast::UnOp::Neg, Val::Imaginary(v)) => Some(Val::Imaginary(-v)),
             (ast::UnOp::Neg, Val::Expr(e)) => {
+                if let Some(e) = super::complex::negated(&e) {
+                    return Some(Val::Expr(e));
+                }
                 if e.ty().is_int() || e.ty().is_float() {
                     return Some(Val::Expr(build::neg(e)));
                 }
@@ -280,7 +300,9 @@ impl Cx<'_> {
 
     pub fn operator<T>(&mut self, op: &str, ty: Type, span: Span) -> Option<T> {
         self.error(codes::OPERATOR, format!("`{op}` is not defined for `{ty}`"), span, format!("is `{ty}`"));
-        if matches!(ty, Type::Struct(_) | Type::Tuple(_)) {
+        if ty.complex_part().is_some() {
+            self.help_complex(op);
+        } else if matches!(ty, Type::Struct(_) | Type::Tuple(_)) {
             self.help("use its components: `p.name` or `p.0`");
         }
         None
@@ -312,6 +334,9 @@ impl Cx<'_> {
         let (x, y) = (x?, y?);
         if let Some(v) = fold(op, &x, &y) {
             return Some(v);
+        }
+        if x.is_complex() || y.is_complex() {
+            return self.complex_binary(op, (x, y), hint, (a.span, b.span), span);
         }
         let Some((x, y)) = self.unify(x, y, hint, (a.span, b.span)) else {
             if matches!(op, B::And | B::Or) {
@@ -450,6 +475,12 @@ impl Cx<'_> {
     }
 
     fn field(&mut self, x: Expr, name: &Ident) -> Option<Expr> {
+        // numpy's names.
+        match (&*name.text, x.ty().complex_part()) {
+            ("real", Some(_)) => return Some(build::field(x, 0)),
+            ("imag", Some(_)) => return Some(build::field(x, 1)),
+            _ => {}
+        }
         if let Type::Struct(s) = x.ty() {
             if let Some(i) = s.fields.iter().position(|f| *f.0 == *name.text) {
                 return Some(build::field(x, i as u32));
@@ -479,7 +510,7 @@ pub fn type_of(v: &Option<Val>) -> Option<Type> {
 /// Made of literals only, so that its type comes from elsewhere?
 pub fn flexible(e: &ast::Expr) -> bool {
     match &e.kind {
-        K::Int(_) | K::Large(_) | K::Float(_) => true,
+        K::Int(_) | K::Large(_) | K::Float(_) | K::Imaginary(_) => true,
         K::Unary(ast::UnOp::Neg, a) => flexible(a),
         K::Binary(op, a, b) => {
             matches!(op, B::Add | B::Sub | B::Mul | B::Div | B::FloorDiv | B::Mod)
@@ -512,12 +543,13 @@ fn fold(op: B, a: &Val, b: &Val) -> Option<Val> {
             v.map(Val::Int)
         }
         // Of these the type decides.
-        (Val::Expr(_) | Val::Large(_), _) | (_, Val::Expr(_) | Val::Large(_)) => None,
+        (Val::Expr(_) | Val::Large(_) | Val::Imaginary(_), _)
+        | (_, Val::Expr(_) | Val::Large(_) | Val::Imaginary(_)) => None,
         _ => {
             let of = |v: &Val| match v {
                 Val::Int(v) => *v as f64,
                 Val::Float(v) => *v,
-                Val::Expr(_) | Val::Large(_) => f64::NAN,
+                Val::Expr(_) | Val::Large(_) | Val::Imaginary(_) => f64::NAN,
             };
             let (x, y) = (of(a), of(b));
             Some(Val::Float(match op {

@@ -34,6 +34,19 @@ pub type Ranges = HashMap<VarId, Interval>;
 
 impl Cx<'_> {
     pub fn assign(&mut self, a: &Assignment) -> Option<Stmt> {
+        if a.op == AssignOp::Mul
+            && let Some(value) = self.times_itself(a.target, a.value)
+        {
+            let Assignment { label, target, ranges, span, .. } = *a;
+            return self.assign(&Assignment {
+                label,
+                target,
+                op: AssignOp::Set,
+                value: &value,
+                ranges,
+                span,
+            });
+        }
         self.st = Statement { index_notation: true, ..Statement::default() };
         let (name, subs) = self.target_name(a.target)?;
         let label = self.label(a.label, &name);
@@ -257,7 +270,7 @@ impl Cx<'_> {
     fn update_op(&mut self, a: &Assignment, ty: &Type) -> Option<Option<ReduceOp>> {
         let (op, ok) = match a.op {
             AssignOp::Set => return Some(None),
-            AssignOp::Add => (ReduceOp::Sum, ty.is_float() || ty.is_int()),
+            AssignOp::Add => (ReduceOp::Sum, ty.is_summed()),
             AssignOp::Mul => (ReduceOp::Prod, ty.is_float() || ty.is_int()),
             AssignOp::Min => (ReduceOp::Min, ty.is_float() || ty.is_int()),
             AssignOp::Max => (ReduceOp::Max, ty.is_float() || ty.is_int()),

@@ -5,6 +5,7 @@
 //! [`temporary`] makes room for what is reduced on the way; [`tests`] lowers `test` items.
 
 pub mod call;
+mod complex;
 pub mod data;
 mod escape;
 pub mod expr;

@@ -2,7 +2,7 @@
 //! arithmetic, comparisons and choices. What is put together is in the tree as that, so analyses, derivatives and engines
 //! know nothing of it.
 
-use super::expr::{flexible, type_of};
+use super::expr::{Val, flexible, type_of};
 use super::scope::Cx;
 use crate::ast;
 use lathe_diagnostics::Span;
@@ -76,6 +76,10 @@ impl Cx<'_> {
         self.arity(name, args, count, span)?;
         let hint = if name.starts_with("is") { None } else { hint };
         let (x, ty) = self.alike(args, hint)?;
+        if ty.complex_part().is_some() {
+            let vals = x.into_iter().zip(args).map(|(e, a)| (Val::Expr(e), a.span)).collect();
+            return self.complex_function(name, vals, hint, span);
+        }
         let Some(scalar) = ty.scalar().filter(|s| s.is_float() || s.is_int()) else {
             return self.operator(name, ty, span);
         };
@@ -121,7 +125,9 @@ impl Cx<'_> {
             vals[i] = self.val(args[i], learnt.as_ref().or(hint));
             learnt = learnt.or_else(|| type_of(&vals[i]));
         }
-        let ty = learnt.or_else(|| hint.cloned()).unwrap_or(Type::F32);
+        let imaginary = vals.iter().any(|v| matches!(v, Some(Val::Imaginary(_))));
+        let usual = if imaginary { Type::complex(Scalar::F32)? } else { Type::F32 };
+        let ty = learnt.or_else(|| hint.cloned()).unwrap_or(usual);
         let all: Option<Vec<Expr>> =
             vals.into_iter().zip(args).map(|(v, a)| self.coerce(v?, &ty, a.span)).collect();
         Some((all?, ty))

@@ -157,14 +157,22 @@ impl Cx<'_> {
             K::Call(c, args) => c.as_name().map(|n| (n, args.as_slice())),
             _ => None,
         };
+        if let (Some((n @ ("iota" | "constant"), args)), Some(_)) = (named, elem.complex_part()) {
+            return self.complex_data(n, args, elem, shape, env, s.value.span);
+        }
         if let Some((n @ ("random" | "iota" | "constant"), args)) = named {
             let args: Option<Vec<Number>> = args
                 .iter()
-                .map(|a| match self.val(&a.value, elem.scalar().map(Type::from).as_ref())? {
-                    Val::Int(v) => Some(Number::Int(v)),
-                    Val::Large(v) => Some(Number::Int(v as i64)),
-                    Val::Float(v) => Some(Number::Float(v)),
-                    Val::Expr(e) => data::leaves(&e, env)?.first().copied(),
+                .map(|a| {
+                    match self
+                        .val(&a.value, elem.scalar().or(elem.complex_part()).map(Type::from).as_ref())?
+                    {
+                        Val::Int(v) => Some(Number::Int(v)),
+                        Val::Large(v) => Some(Number::Int(v as i64)),
+                        Val::Float(v) => Some(Number::Float(v)),
+                        Val::Imaginary(_) => None,
+                        Val::Expr(e) => data::leaves(&e, env)?.first().copied(),
+                    }
                 })
                 .collect();
             let spec = InputSpec::named(n, &args?);
@@ -190,6 +198,41 @@ impl Cx<'_> {
             Some(l) => Some(InputSpec::Data(l.concat())),
             None => self.not_data(s.value.span),
         }
+    }
+
+    /// `iota` and `constant(z)` of complex numbers, written out.
+    fn complex_data(
+        &mut self,
+        name: &str,
+        args: &[ast::CallArg],
+        elem: &Type,
+        shape: &[i64],
+        env: &Env,
+        span: Span,
+    ) -> Option<InputSpec> {
+        let count = shape.iter().try_fold(1i64, |n, x| n.checked_mul(*x)).filter(|n| *n <= MAX_ELEMENTS);
+        let Some(count) = count else {
+            self.error(codes::TEST, "too many elements for a constant", span, "larger than 2^20");
+            self.help("use `random(seed)`, or smaller sizes");
+            return None;
+        };
+        let one = match (name, args) {
+            ("constant", [ast::CallArg { name: None, value }]) => {
+                let e = self.expr_as(value, elem)?;
+                match data::leaves(&e, env) {
+                    Some(v) => Some(v),
+                    None => return self.not_data(value.span),
+                }
+            }
+            ("iota", []) => None,
+            _ => {
+                self.error(codes::TEST, format!("wrong arguments of `{name}`"), span, "not like this");
+                self.help("write `random(seed)`, `random(seed, lo, hi)`, `iota` or `constant(value)`");
+                return None;
+            }
+        };
+        let each = |n: i64| one.clone().unwrap_or_else(|| vec![Number::Int(n), Number::Int(0)]);
+        Some(InputSpec::Data((0..count).flat_map(each).collect()))
     }
 
     fn not_data<T>(&mut self, span: Span) -> Option<T> {

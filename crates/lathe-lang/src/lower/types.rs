@@ -61,6 +61,9 @@ impl Globals {
                 if let Some((s, _)) = self.structs.get(&name.text) {
                     return Some(Type::Struct(s.clone()));
                 }
+                if let Some(t) = Type::complex_named(&name.text) {
+                    return Some(t);
+                }
                 let known =
                     Scalar::ALL.iter().map(|s| s.name()).chain(self.structs.keys().map(String::as_str));
                 let mut d = Diagnostic::error(codes::UNKNOWN_TYPE, format!("unknown type `{}`", name.text))
@@ -70,6 +73,8 @@ impl Globals {
                     "double" => Some("f64".to_string()),
                     "int" => Some("i32".to_string()),
                     "usize" | "size" => Some("index".to_string()),
+                    "complex" | "complex64" => Some("c64".to_string()),
+                    "complex128" => Some("c128".to_string()),
                     n => nearest(n, known),
                 };
                 if let Some(n) = other {
@@ -109,7 +114,7 @@ impl Globals {
             errors.push(duplicate("struct", &s.name, *first));
             return;
         }
-        if Scalar::from_name(&s.name.text).is_some() {
+        if Type::element_named(&s.name.text).is_some() {
             errors.push(
                 Diagnostic::error(codes::DUPLICATE, format!("`{}` is a built-in type", s.name.text))
                     .at(s.name.span, "choose another name"),

@@ -95,6 +95,9 @@ impl Parser<'_> {
             self.advance();
             return self.node(ExprKind::Large(v), self.since(start));
         }
+        if let Some(v) = self.imaginary()? {
+            return self.node(ExprKind::Imaginary(v), self.since(start));
+        }
         let kind = match self.peek() {
             Tok::Name(n) => {
                 self.advance();

@@ -89,7 +89,9 @@ impl Facts {
             let all = operands.iter().enumerate();
             all.flat_map(|(n, o)| reaches(h, o, input.then_some(n))).collect::<Vec<_>>()
         };
-        let product = |e: &Expr| matches!(e.kind(), ExprKind::Binary(BinOp::Mul, ..));
+        let product = |e: &Expr| {
+            matches!(e.kind(), ExprKind::Binary(BinOp::Mul, ..)) || lathe_ir::reduce::adds_products(e)
+        };
         let fused = h.h.op == Some(ReduceOp::Sum) && h.h.values.iter().all(product);
         let combine = f64::from(u8::from(h.h.op.is_some() && !fused));
         Facts {

@@ -13,7 +13,7 @@ use crate::model::Model;
 use crate::view::Operand;
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::names::{self, Role};
-use lathe_ir::{BinOp, Combine, ExprKind, ReduceOp};
+use lathe_ir::{Combine, ExprKind, ReduceOp};
 use lathe_strategy::{Argument, Strategy};
 
 /// `privatize` and `factor` for core levels that reduce; scans over cores are cut at once.
@@ -223,11 +223,7 @@ fn halves(loops: &Loops, parts: u64, width: u64) -> impl Iterator<Item = Strateg
 
 /// A sum of products is added with one rounding.
 pub fn rounding(h: &Shaped, loops: &Loops, out: &mut Vec<Strategy>) {
-    let product = |e: &lathe_ir::Expr| {
-        matches!(e.kind(), ExprKind::Binary(BinOp::Mul, ..))
-            && e.ty().scalar().is_some_and(lathe_ir::Scalar::is_float)
-    };
-    if h.h.op == Some(ReduceOp::Sum) && h.h.values.iter().any(product) {
+    if h.h.op == Some(ReduceOp::Sum) && h.h.values.iter().any(lathe_ir::reduce::adds_products) {
         out.push(call("fma", vec![name(&loops.label)]));
     }
 }

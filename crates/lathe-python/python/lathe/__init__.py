@@ -62,13 +62,14 @@ from .kernels import Compiled, Explanation, Kernel, fun, kernel, load
 from .shipping import ship
 from .strategies import Strategy, pick, strategy
 from .tuning import Progress, Tuned, count, param, tune
-from .types import bf16, bool_, f16, f32, f64, i8, i16, i32, i64, index, u8, u16, u32, u64
+from .types import bf16, bool_, c64, c128, f16, f32, f64, i8, i16, i32, i64, index, u8, u16, u32, u64
 
 __all__ = [
     "ArgumentError", "CheckError", "CompileError", "Compiled", "CopyWarning", "DeviceError", "DivisionError", "DtypeError",
     "Explanation", "FileError", "GradientError", "Kernel", "LatheError", "LayoutError", "MachineError", "OptionError",
     "OutOfMemoryError", "OverlapError", "Progress", "ReadOnlyError", "ShapeError", "SourceError", "Strategy", "StrategyError",
-    "TimeLimitError", "TuneError", "Tuned", "bf16", "bool_", "cache_folder", "count", "devices", "einsum", "einsum_path", "errors", "f16", "f32", "f64",
+    "TimeLimitError", "TuneError", "Tuned", "bf16", "bool_", "c128", "c64", "cache_folder", "count", "devices", "einsum", "einsum_path", "errors",
+    "f16", "f32", "f64",
     "fun", "get_threads", "grad", "hessian", "hvp", "i16", "i32", "i64", "i8", "index", "inout", "jvp", "kernel", "load", "mdh", "out",
     "param", "pick", "set_threads", "ship", "strategy", "tune", "types", "u16", "u32", "u64", "u8", "value_and_grad", "vjp",
 ]

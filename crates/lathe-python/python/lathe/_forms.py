@@ -69,23 +69,6 @@ def general(kind: str, inputs: tuple[Labels, ...], output: Labels) -> Kernel:
 
 
 @functools.lru_cache(maxsize=None)
-def complex_pair(kind: str, inputs: tuple[Labels, Labels], output: Labels, part: int) -> Kernel:
-    """The same for two operands of complex numbers, whose parts are the last dimension of each and of the result."""
-    names = _names(inputs)
-
-    def read(n: int, which: str) -> str:
-        return _element(f"A{n}", [*(names[x] for x in inputs[n][:-1]), which])
-
-    p = names[part]
-    summed = [names[x] for x in names if x not in output]
-    value = f"{read(0, '0')} * {read(1, p)} + select({p} == 0, -{read(0, '1')}, {read(0, '1')}) * {read(1, f'1 - {p}')}"
-    if summed:
-        value = f"sum[{', '.join(summed)}]({value})"
-    head, at = _head(kind, inputs, output, names, part), [names[x] for x in output]
-    return Kernel(f"{head} {{\n    {_element('C', at)} = {value}\n}}\n" + _simple(at[:-1]))
-
-
-@functools.lru_cache(maxsize=None)
 def factors(kind: str, outer: int, columns: int) -> Kernel:
     """Complex numbers as the matrices that multiply by them: rows after the outer dimensions, columns last."""
     o, c = [f"i{n}" for n in range(outer)], [f"j{n}" for n in range(columns)]
@@ -108,9 +91,9 @@ def _element(array: str, at: list[str]) -> str:
     return f"{array}[{', '.join(at)}]" if at else array
 
 
-def _head(kind: str, inputs: tuple[Labels, ...], output: Labels, names: dict[int, str], part: int | None = None) -> str:
+def _head(kind: str, inputs: tuple[Labels, ...], output: Labels, names: dict[int, str]) -> str:
     def of(name: str, labels: Labels) -> str:
-        extents = ["2" if x == part else names[x].upper() for x in labels]
+        extents = [names[x].upper() for x in labels]
         return f"{name}: {kind}[{', '.join(extents)}]" if extents else f"{name}: {kind}"
 
     params = ", ".join(of(f"A{n}", labels) for n, labels in enumerate(inputs))
@@ -122,7 +105,7 @@ def _loops(kind: str, inputs: list[list[str]], out: list[str], summed: list[str]
     have the first way, it has the second."""
     if kind == "bool" or not (out or summed):
         return _simple(out)
-    w = 16 if kind == "f32" else 8
+    w = 16 if kind in ("f32", "c64") else 8
     plain = []
     if out:
         if summed:
@@ -132,7 +115,7 @@ def _loops(kind: str, inputs: list[list[str]], out: list[str], summed: list[str]
             plain.append(f"try(parallel(C.{out[0]}))")
     largest = max(inputs, key=len)
     best: list[str] = []
-    if kind not in ("f32", "f64"):
+    if kind not in ("f32", "f64", "c64", "c128"):
         pass
     elif not summed and len(out) == 1:
         x = out[0]

@@ -87,7 +87,7 @@ def copy(x: Any, dtype: Any, name: str, why: str) -> np.ndarray:
     except Exception as e:
         raise _lathe.fail("E0809", f"`{name}` is not an array: {e}", [], None) from e
     typed = isinstance(x, (np.ndarray, np.generic)) or hasattr(x, "dtype") or hasattr(x, "__array__")
-    if typed or array.dtype.kind in "OSUmMVc" or not array.size:
+    if typed or array.dtype.kind in "OSUmMV" or (array.dtype.kind == "c" and dtype.kind != "c") or not array.size:
         if array.dtype.newbyteorder("=") != dtype and (typed or array.size):
             return array
     elif not _fits(array, dtype):
@@ -97,6 +97,24 @@ def copy(x: Any, dtype: Any, name: str, why: str) -> np.ndarray:
         return np.array(array, dtype=dtype, order="C", copy=True)
 
 
+def complex_number(x: Any, dtype: Any, name: str) -> np.ndarray:
+    """A number as the array that stands for a complex number. Numbers of Python have no precision, but must stay finite;
+    numbers of numpy have that of the parameter."""
+    dtype = np.dtype(dtype)
+    part = np.float32 if dtype == np.complex64 else np.float64
+    if isinstance(x, np.generic):
+        fits = x.dtype in (dtype, np.dtype(part))
+        said = str(x.dtype)
+    else:
+        value, said = complex(x), type(x).__name__
+        with np.errstate(over="ignore"):
+            fits = not isinstance(x, bool) and bool(np.isfinite(dtype.type(value)) or not np.isfinite(value))
+    if not fits:
+        raise _lathe.fail("E0809", f"`{name}` is a number of type c{8 * dtype.itemsize}, but the argument is {said} {x!r}", [],
+                          f"{name}=numpy.{dtype.name}(…)")
+    return np.array(x, dtype)
+
+
 def _fits(array: np.ndarray, dtype: np.dtype[Any]) -> bool:
     """Whether numbers of Python can be elements of this type."""
     if dtype.kind == "b" or array.dtype.kind == "b":
@@ -104,6 +122,9 @@ def _fits(array: np.ndarray, dtype: np.dtype[Any]) -> bool:
     if dtype.kind in "iu":
         limits = np.iinfo(dtype)
         return array.dtype.kind in "iu" and int(array.min()) >= limits.min and int(array.max()) <= limits.max
+    if dtype.kind == "c":
+        with np.errstate(over="ignore"):
+            return array.dtype.kind in "iufc" and bool((np.isfinite(array.astype(dtype)) | ~np.isfinite(array)).all())
     if dtype.kind == "f" or dtype.name == "bfloat16":
         with np.errstate(over="ignore"):
             return bool((np.isfinite(array.astype(dtype).astype(np.float64)) | ~np.isfinite(array)).all())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 
-__all__ = ["CASTS", "FUNCTIONS", "KNOWN", "REDUCTIONS", "TRUTH", "hint"]
+__all__ = ["CASTS", "FUNCTIONS", "KNOWN", "PARTS", "REAL", "REDUCTIONS", "TRUTH", "hint"]
 
 #: Reductions, by the names that Python users give them.
 REDUCTIONS = {"sum": "sum", "prod": "prod", "max": "max", "min": "min", "any": "any", "all": "all", "argmin": "argmin",
@@ -16,23 +16,29 @@ FUNCTIONS = {
     "arcsin": "asin", "arccos": "acos", "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh", "rint": "round",
     "fix": "trunc", "where": "select", "bitwise_and": "bitand", "bitwise_or": "bitor", "bitwise_xor": "bitxor",
     "left_shift": "shl", "right_shift": "shr", "logical_xor": "xor", "floor_divide": "floordiv", "mod": "floormod",
-    "remainder": "floormod", "radians": "deg2rad", "degrees": "rad2deg",
+    "remainder": "floormod", "conjugate": "conj", "angle": "arg", "phase": "arg", "radians": "deg2rad", "degrees": "rad2deg",
 }
 
 #: Functions of the language.
 KNOWN = frozenset(
     "select min max xor bitand bitor bitxor shl shr tdiv trem abs sqrt fma floor ceil round trunc exp exp2 log log2 sin cos tan "
     "tanh sigmoid erf pow atan atan2 expm1 log1p log10 sinh cosh asin acos asinh acosh atanh hypot square sign isnan isinf "
-    "isfinite clip reciprocal rsqrt relu deg2rad rad2deg floordiv floormod".split()
+    "isfinite clip reciprocal rsqrt relu conj arg real imag deg2rad rad2deg floordiv floormod".split()
 )
 
 #: What they give, where it is not the type of their arguments.
 TRUTH = frozenset({"isnan", "isinf", "isfinite", "xor"})
 
+#: Functions that give a real number of a complex one.
+REAL = frozenset({"abs", "absolute", "fabs", "arg", "angle", "phase", "real", "imag"})
+
+#: The types of the parts.
+PARTS = {"c64": "f32", "c128": "f64"}
+
 #: Casts, by the names of Python and numpy.
 CASTS = {
     "int": "i64", "float": "f64", "float16": "f16", "float32": "f32", "float64": "f64", "double": "f64", "single": "f32",
-    "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64", "intp": "i64", "uint8": "u8", "uint16": "u16",
+    "complex": "c128", "complex64": "c64", "complex128": "c128", "csingle": "c64", "cdouble": "c128", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64", "intp": "i64", "uint8": "u8", "uint16": "u16",
     "uint32": "u32", "uint64": "u64",
 }
 

@@ -1,6 +1,7 @@
 """What is done for one contraction: found once from shapes and strides, then repeated on any arrays that lie alike.
 
-Complex numbers are two real ones with a dimension of their own. Where both operands of a product of matrices have it,
+Complex numbers are two real ones with a dimension of their own; kernels in index notation of two of them take them as they
+are. Where both operands of a product of matrices have it,
 one of them is written as the real matrices that multiply by its elements, `re im` over `-im re`: then the product is one
 of real matrices, of exactly the multiplications that it needs.
 """
@@ -13,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._forms import complex_pair, factors, general, product
+from ._forms import factors, general, product
 from ._lathe import strided
 from ._notation import Labels
 from ._order import Step, path_of
@@ -22,6 +23,8 @@ from ._terms import FACTOR, PART, Term, dense, diagonal, fused, sizes_of
 #: The types of numpy that kernels have.
 TYPES = {"float32": "f32", "float64": "f64", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64", "uint8": "u8",
          "uint16": "u16", "uint32": "u32", "uint64": "u64", "bool": "bool"}
+#: Those of complex numbers, by the types of their parts.
+NUMBERS = {"f32": "c64", "f64": "c128"}
 #: The types that others are computed in. Sums of small floats are added up in single precision.
 WORK = {"complex64": "float32", "complex128": "float64", "float16": "float32", "bfloat16": "float32"}
 
@@ -88,6 +91,8 @@ class Plan:
         self.given = len(operands)
         #: Arrays of complex numbers, of which views take the parts.
         self.parts: set[int] = set()
+        #: Results of kernels of complex numbers.
+        self.native: set[int] = set()
         self.steps: list[tuple[Any, Any, list[Any], tuple[int, ...], Any]] = []
         self.sizes = sizes_of(inputs, operands)
         terms = [self.operand(n, a, labels) for n, (a, labels) in enumerate(zip(operands, inputs))]
@@ -118,7 +123,8 @@ class Plan:
         """An operand where it lies, or a copy of it."""
         pairs = self.common.kind == "c" and a.dtype.kind == "c"
         wanted = self.common if pairs else self.work
-        if a.dtype != wanted or not a.dtype.isnative or not a.flags.aligned or any(s % self.unit for s in a.strides):
+        unit = 2 * self.unit if pairs else self.unit
+        if a.dtype != wanted or not a.dtype.isnative or not a.flags.aligned or any(s % unit for s in a.strides):
             n = self.made(None, wanted, [(n, None, None)], a.shape)
             if pairs:
                 self.roots[n] = (a.shape, tuple(dense(a.shape, wanted.itemsize)))
@@ -211,13 +217,20 @@ class Plan:
         numbered = {s: n for n, s in enumerate(dict.fromkeys(x for t in joined for x in t.labels))}
         inputs = tuple(tuple(numbered[s] for s in t.labels) for t in joined)
         result = tuple(numbered[s] for s in labels)
-        kernel = complex_pair(self.kind, inputs, result, numbered[PART]) if both else general(self.kind, inputs, result)
         flat = [math.prod(extents[x]) for x in labels]
         shape = [n for x in labels for n in extents[x]]
         work = math.prod({x: n for t in terms for x, n in zip(t.labels, t.shape)}.values())
-        plain = both or self.kind not in ("f32", "f64")
-        root = self.made(kernel, _options(work, _OTHERS if plain else _VECTORS), [self.view(t) for t in joined], shape,
-                         None if flat == shape else flat)
+        plain = self.kind not in ("f32", "f64")
+        how = _options(work, _OTHERS if plain else _VECTORS)
+        if both:
+            # Parts are last in all of them: whole numbers are taken.
+            kernel = general(NUMBERS[self.kind], tuple(i[:-1] for i in inputs), result[:-1])
+            views = [(~t.root, t.shape[:-1], t.strides[:-1]) for t in joined]
+            root = self.made(kernel, how, views, shape, flat[:-1])
+            self.native.add(root)
+        else:
+            kernel = general(self.kind, inputs, result)
+            root = self.made(kernel, how, [self.view(t) for t in joined], shape, None if flat == shape else flat)
         return Term(root, *self.roots[root], output)
 
     def matrix(self, t: Term, rows: Sequence[int], columns: Sequence[int]) -> Matrix | None:
@@ -313,18 +326,27 @@ class Plan:
     def run(self, operands: Sequence[np.ndarray], out: np.ndarray | None, options: dict[str, Any]) -> np.ndarray:
         """The result; in `out` where the last step can write it there."""
         values: list[np.ndarray] = list(operands)
-        for n in self.parts:
-            if n < self.given:
-                values[n] = values[n].real
+        #: Whole complex numbers of what values have the parts of.
+        whole = {n: values[n] for n in self.parts if n < self.given}
+        for n in whole:
+            values[n] = values[n].real
+
+        def root(r: int) -> np.ndarray:
+            return values[r] if r >= 0 else whole[~r] if ~r in whole else values[~r].view(self.common)
+
         last = len(self.roots) - 1
         for what, how, views, shape, flat in self.steps:
-            args = [values[r] if s is None else strided(values[r], s, d) for r, s, d in views]
+            args = [root(r) if s is None else strided(root(r), s, d) for r, s, d in views]
             if what is None:
                 made = np.array(args[0], how, order="C")
-                values.append(made.real if len(values) in self.parts else made)
+                if len(values) in self.parts:
+                    whole[len(values)] = made
+                    made = made.real
+                values.append(made)
                 continue
             made = out if out is not None and len(values) == last else np.empty(shape, self.work)
-            what(*args, out=made if flat is None else made.reshape(flat), **(options | how if how else options))
+            into = made.view(self.common) if len(values) in self.native else made
+            what(*args, out=into if flat is None else into.reshape(flat), **(options | how if how else options))
             values.append(made)
         t = self.result
         if self.complex:

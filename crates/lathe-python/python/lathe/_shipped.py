@@ -13,8 +13,8 @@ class _Array(_c.Structure):
 
 _LIBRARY = _c.CDLL(_os.path.join(_os.path.dirname(__file__), "kernels.so"))
 _CODES = {"bool": 0, "i8": 1, "i16": 2, "i32": 3, "i64": 4, "u8": 5, "u16": 6, "u32": 7, "u64": 8, "index": 9, "f16": 10, "f32": 12,
-          "f64": 13}
-_NAMES = {"bool": "bool", "index": "int64", "f16": "float16", "f32": "float32", "f64": "float64",
+          "f64": 13, "c64": 14, "c128": 15}
+_NAMES = {"bool": "bool", "index": "int64", "f16": "float16", "f32": "float32", "f64": "float64", "c64": "complex64", "c128": "complex128",
           **{f"{k}{b}": f"{'u' * (k == 'u')}int{b}" for k in "iu" for b in (8, 16, 32, 64)}}
 _TYPES = {k: _np.dtype(v) for k, v in _NAMES.items()}
 _SAID = {-1: (MemoryError, "found no memory for a local array"), -2: (ZeroDivisionError, "divided an integer by zero"),
@@ -88,7 +88,7 @@ class _Function:
         dtype = _TYPES[kind]
         if dims is None:
             b = _np.asarray(a)
-            if b.ndim or dtype.kind in "iu" and b.dtype.kind not in "iu" or dtype.kind == "b" and b.dtype.kind != "b" or b.dtype.kind not in "iufb":
+            if b.ndim or dtype.kind in "iu" and b.dtype.kind not in "iu" or dtype.kind == "b" and b.dtype.kind != "b" or b.dtype.kind not in "iufb" + "c" * (dtype.kind == "c"):
                 raise TypeError(f"{self.__name__}: `{param}` is a number of type {kind}, not {a!r}")
             if dtype.kind in "iu" and not _np.iinfo(dtype).min <= int(b) <= _np.iinfo(dtype).max:
                 raise ValueError(f"{self.__name__}: `{param}` is {kind}, which {a!r} does not fit")

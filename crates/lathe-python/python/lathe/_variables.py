@@ -77,5 +77,6 @@ def find_variables(writer: Any, body: list[ast.stmt]) -> None:
                 writer.kinds[name] = kind
     for name in writer.variables:
         if name not in writer.kinds:
-            floats = any(isinstance(n, ast.Constant) and isinstance(n.value, float) for v in assigned[name] for n in ast.walk(v))
-            writer.kinds[name] = "f64" if floats else "i64"
+            constants = [n.value for v in assigned[name] for n in ast.walk(v) if isinstance(n, ast.Constant)]
+            kinds = (("c128", complex), ("f64", float))
+            writer.kinds[name] = next((k for k, of in kinds if any(isinstance(c, of) for c in constants)), "i64")

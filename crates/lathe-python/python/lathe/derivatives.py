@@ -20,7 +20,8 @@ from .kernels import Kernel
 
 __all__ = ["grad", "hessian", "hvp", "jvp", "value_and_grad", "vjp"]
 
-_FLOATS = ("f16", "bf16", "f32", "f64")
+_REALS = ("f16", "bf16", "f32", "f64")
+_FLOATS = (*_REALS, "c64", "c128")
 Names = str | Iterable[str] | None
 
 
@@ -165,7 +166,7 @@ def differentiable(kernel: Kernel, mode: str = "in") -> list[str]:
 def _number(kernel: Kernel) -> str:
     """The result that is differentiated."""
     results = [p for p in kernel.parameters if p[1] == "out"]
-    if len(results) != 1 or results[0][2].rstrip("[]") not in _FLOATS:
+    if len(results) != 1 or results[0][2].rstrip("[]") not in _REALS:
         kinds = ", ".join(f"{p[0]}: {p[2]}" for p in results) or "nothing"
         raise _lathe.fail("E0915", f"a gradient is that of one number, and `{kernel.name}` gives {kinds}", [],
                           "lathe.vjp(kernel) takes a cotangent for each result")

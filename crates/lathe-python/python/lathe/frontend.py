@@ -13,7 +13,7 @@ from typing import Any
 
 from . import _lathe
 from ._inline import inlined
-from ._names import CASTS, FUNCTIONS, KNOWN, REDUCTIONS, TRUTH, hint
+from ._names import CASTS, FUNCTIONS, KNOWN, PARTS, REAL, REDUCTIONS, TRUTH, hint
 from ._reading import Scope, Source, comment
 from ._variables import find_variables, mentions
 from ._written import Written, begin, end
@@ -101,7 +101,7 @@ class _Writer:
         match e:
             case ast.Constant(value=bool(v)):
                 return ("true" if v else "false"), 99
-            case ast.Constant(value=int() | float() as v):
+            case ast.Constant(value=int() | float() | complex() as v):
                 return self.number(e, v)
             case ast.Name(id=name):
                 return self.named(e, name)
@@ -188,7 +188,12 @@ class _Writer:
             case ast.UnaryOp(operand=a) | ast.IfExp(body=a, orelse=ast.Constant()):
                 return self.kind(a)
             case ast.BinOp(left=a, right=b) | ast.IfExp(body=a, orelse=b):
-                return self.kind(a) or self.kind(b)
+                kinds = (self.kind(a), self.kind(b))
+                return next((k for k in kinds if k in PARTS), kinds[0] or kinds[1])
+            case ast.Attribute(value=value, attr="real" | "imag"):
+                return PARTS.get(self.kind(value) or "")
+            case ast.Call(func=ast.Attribute(value=value, attr="conj" | "conjugate"), args=[]):
+                return self.kind(value)
             case ast.Call(func=ast.Name(id="len")):
                 return "index"
             case ast.Call(func=f, args=args):
@@ -202,12 +207,18 @@ class _Writer:
                 if len(args) == 1 and isinstance(args[0], (ast.GeneratorExp, ast.ListComp)):
                     return self.kind(args[0].elt)
                 found = [self.kind(a) for a in args[1 if name in ("where", "select") else 0:]]
-                return next((k for k in found if k), None)
+                kind = next((k for k in found if k in PARTS), next((k for k in found if k), None))
+                return PARTS.get(kind or "", kind) if name in REAL else kind
         return None
 
     def number(self, e: ast.AST, v: Any) -> tuple[str, int]:
         if isinstance(v, bool):
             return ("true" if v else "false"), 99
+        if isinstance(v, complex):
+            if v.imag != v.imag or abs(v.imag) == float("inf"):
+                raise self.fail(e, "an imaginary literal is finite", "complex(0, math.inf)")
+            imaginary = self.number(e, v.imag)[0] + "i"
+            return (f"({self.number(e, v.real)[0]} + {imaginary})", 99) if v.real else (imaginary, 9)
         if isinstance(v, int):
             return (str(v), 99) if v >= 0 else (str(v), 9)
         if v != v or v in (float("inf"), float("-inf")):
@@ -228,7 +239,7 @@ class _Writer:
         if name in self.bound or name in self.scalars or name in self.arrays or name not in self.scope.all:
             return self.name(e, name), 99
         value = self.scope.all[name]
-        if isinstance(value, (bool, int, float)):
+        if isinstance(value, (bool, int, float, complex)):
             return self.number(e, value)
         if hasattr(value, "item") and getattr(value, "ndim", None) == 0:
             return self.number(e, value.item())
@@ -246,7 +257,7 @@ class _Writer:
         value = self.scope.all.get(root.id)
         for attr in reversed(path):
             value = getattr(value, attr, None)
-        if isinstance(value, (bool, int, float)):
+        if isinstance(value, (bool, int, float, complex)):
             return self.number(e, value)
         return None
 
@@ -279,6 +290,8 @@ class _Writer:
             raise self.fail(e, "`len` is of an array")
         if isinstance(f, ast.Name) and f.id == "bool" and len(e.args) == 1 and f.id not in self.scope.all:
             return f"({self.expr(e.args[0], 6)} != 0)"
+        if isinstance(f, ast.Attribute) and f.attr in ("conj", "conjugate") and not e.args and not e.keywords:
+            return f"conj({self.expr(f.value)})"
         if e.keywords:
             if isinstance(f, ast.Name) and not e.args:
                 fields = ", ".join(f"{k.arg}: {self.expr(k.value)}" for k in e.keywords)

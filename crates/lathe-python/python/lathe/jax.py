@@ -144,7 +144,7 @@ class Operator:
             x = jnp.asarray(a)
             if x.dtype != dtype:
                 # A number of Python has no type of its own, within its kind.
-                weak = scalar and x.weak_type and (np.issubdtype(dtype, np.floating) or dtype.name == "bfloat16"
+                weak = scalar and x.weak_type and (np.issubdtype(dtype, np.inexact) or dtype.name == "bfloat16"
                                                    or np.issubdtype(x.dtype, np.integer) and np.issubdtype(dtype, np.integer))
                 if not weak or jax.dtypes.canonicalize_dtype(dtype) != dtype:
                     raise self._other(name, kind, x.dtype, dtype)
@@ -183,9 +183,14 @@ class Operator:
         if self._derived is None:
             self._derived = op(derived(self.kernel, wrt, of), threads=self._threads, vmap_method=self._method)
         results = [p[0] for p in self.kernel.parameters if p[1] == "out"]
-        back = self._derived(*inputs, *(g for g, n in zip(given, results) if n in of))
-        found = dict(zip(wrt, back if isinstance(back, tuple) else (back,)))
+        # JAX's cotangents of complex numbers are the conjugates of Lathe's.
+        back = self._derived(*inputs, *(_conjugate(g) for g, n in zip(given, results) if n in of))
+        found = dict(zip(wrt, map(_conjugate, back if isinstance(back, tuple) else (back,))))
         return tuple(found.get(name) for name, _, _, _ in self._inputs)
+
+
+def _conjugate(x: Any) -> Any:
+    return jnp.conj(x) if jnp.iscomplexobj(x) else x
 
 
 def _smaller(a: Any, b: Any) -> Any:

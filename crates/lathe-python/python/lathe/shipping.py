@@ -22,7 +22,7 @@ from .kernels import Kernel, _file_error
 
 __all__ = ["ship"]
 
-_TYPES = ("bool", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "index", "f16", "f32", "f64")
+_TYPES = ("bool", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "index", "f16", "f32", "f64", "c64", "c128")
 
 
 def ship(kernels: Kernel | Iterable[Kernel | tuple[Kernel, Mapping[str, Any]]], folder: str | os.PathLike[str], *, name: str,

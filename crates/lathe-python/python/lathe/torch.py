@@ -32,13 +32,15 @@ _lock = threading.RLock()
 def _scalar(kind: str) -> str:
     if kind == "bool":
         return "bool"
+    if kind in ("c64", "c128"):
+        return "complex"
     return "float" if kind in ("f16", "bf16", "f32", "f64") else "int"
 
 
 _DTYPES = {
     "bool": torch.bool, "i8": torch.int8, "i16": torch.int16, "i32": torch.int32, "i64": torch.int64, "index": torch.int64,
     "u8": torch.uint8, "u16": torch.uint16, "u32": torch.uint32, "u64": torch.uint64, "f16": torch.float16,
-    "bf16": torch.bfloat16, "f32": torch.float32, "f64": torch.float64,
+    "bf16": torch.bfloat16, "f32": torch.float32, "f64": torch.float64, "c64": torch.complex64, "c128": torch.complex128,
 }
 
 
@@ -192,7 +194,7 @@ class Operator(torch.library.CustomOpDef):  # type: ignore[misc]
         self._checked(args)
         given = [tuple(a.shape) if isinstance(a, torch.Tensor) else () for a in args]
         known = {at: a for at, a in zip(self._shapes.inputs, args)
-                 if not isinstance(a, (torch.Tensor, float, bool))}
+                 if not isinstance(a, (torch.Tensor, float, complex, bool))}
         shapes = self._shapes.results(given, known, torch.sym_min, torch.sym_max)
         device = next((a.device for a in args if isinstance(a, torch.Tensor)), torch.device("cpu"))
         made = [torch.empty(shape, dtype=dtype, device=device) for shape, dtype in zip(shapes, self._results)]
@@ -227,7 +229,7 @@ class _Derivative:
         kernel, count = operator.kernel, len(operator._inputs)
         inputs, given = args[:count], args[count:]
         # Numbers of Python have no gradient.
-        wrt = [n for n, _, kind, scalar in operator._inputs if not scalar and _scalar(kind) == "float"]
+        wrt = [n for n, _, kind, scalar in operator._inputs if not scalar and _scalar(kind) in ("float", "complex")]
         of = differentiable(kernel, "out")
         if not wrt or not of:
             return (None,) * count

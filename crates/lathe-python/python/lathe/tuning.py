@@ -245,10 +245,10 @@ def tune_kernel(kernel: Kernel, arrays: Sequence[Any], *, sizes: Mapping[str, in
             raise _lathe.fail("E0808", f"`{kernel.name}` takes {len(given)} arguments, {len(arrays)} were given", [],
                               f"in this order: {names}")
         for (param_name, _, kind), value in zip(given, arrays):
-            if "[" not in kind:
+            if "[" not in kind and kind not in ("c64", "c128"):
                 inputs[param_name] = _scalar(value)
                 continue
-            extents = [e.strip() for e in kind[kind.index("[") + 1:-1].split(",")] if kind[-2:] != "[]" else []
+            extents = [e.strip() for e in kind[kind.index("[") + 1:-1].split(",")] if "[" in kind and kind[-2:] != "[]" else []
             array = _array(value)
             for extent, n in zip(extents, array.shape):
                 if extent.isidentifier() and extent in kernel.sizes:

@@ -6,7 +6,7 @@ from typing import Any
 
 from .errors import OptionError
 
-__all__ = ["ArrayType", "ScalarType", "bf16", "bool_", "f16", "f32", "f64", "i8", "i16", "i32", "i64", "index", "u8", "u16",
+__all__ = ["ArrayType", "ScalarType", "bf16", "bool_", "c64", "c128", "f16", "f32", "f64", "i8", "i16", "i32", "i64", "index", "u8", "u16",
            "u32", "u64"]
 
 
@@ -56,6 +56,8 @@ f16 = ScalarType("f16")
 bf16 = ScalarType("bf16")
 f32 = ScalarType("f32")
 f64 = ScalarType("f64")
+c64 = ScalarType("c64")
+c128 = ScalarType("c128")
 i8 = ScalarType("i8")
 i16 = ScalarType("i16")
 i32 = ScalarType("i32")
@@ -67,5 +69,5 @@ u64 = ScalarType("u64")
 index = ScalarType("index")
 bool_ = ScalarType("bool")
 
-BY_NAME: dict[str, ScalarType] = {t.name: t for t in (f16, bf16, f32, f64, i8, i16, i32, i64, u8, u16, u32, u64, index,
+BY_NAME: dict[str, ScalarType] = {t.name: t for t in (f16, bf16, f32, f64, c64, c128, i8, i16, i32, i64, u8, u16, u32, u64, index,
                                                       bool_)}

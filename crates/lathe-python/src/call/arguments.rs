@@ -9,7 +9,7 @@ use crate::tensors::{self, Torch, Trouble};
 use lathe::ir::Mode;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyFloat, PyInt, PyTuple};
+use pyo3::types::{PyComplex, PyFloat, PyInt, PyTuple};
 use smallvec::SmallVec;
 
 impl<'py> Call<'py, '_> {
@@ -43,6 +43,10 @@ impl<'py> Call<'py, '_> {
             return Ok(());
         }
         let start = self.dims.len();
+        if let Some(number) = self.complex_number(param, object)? {
+            self.keep.push(number.clone());
+            return self.input(at, &number);
+        }
         // SAFETY: a living object.
         let read = unsafe { arrays::read(self.py, object.as_ptr(), param, &mut self.dims) };
         let problem = match read {
@@ -87,6 +91,31 @@ impl<'py> Call<'py, '_> {
                 Err(refused(self.py, &self.kernel.name, param, &array, p).into())
             }
         }
+    }
+
+    /// A number of Python, or numpy's of the parameter's type or of its parts, as the array that stands for a complex
+    /// number; `None` for all other parameters and arguments.
+    fn complex_number(
+        &self,
+        param: &Param,
+        object: &Bound<'py, PyAny>,
+    ) -> Result<Option<Bound<'py, PyAny>>, Stop> {
+        use lathe_abi::dtype;
+        if !matches!(param.dtype, dtype::C64 | dtype::C128) || param.rank > 0 || param.mode != Mode::In {
+            return Ok(None);
+        }
+        let numpy = || self.py.import(intern!(self.py, "numpy"))?.getattr(intern!(self.py, "generic"));
+        let number = object.is_instance_of::<PyComplex>()
+            || object.is_instance_of::<PyFloat>()
+            || object.is_instance_of::<PyInt>()
+            || object.is_instance(&numpy()?)?;
+        if !number {
+            return Ok(None);
+        }
+        let interop = self.py.import(intern!(self.py, "lathe._interop"))?;
+        let descr = arrays::descr(self.py, &param.ty)?;
+        let made = interop.call_method1(intern!(self.py, "complex_number"), (object, descr, &param.name))?;
+        Ok(Some(made))
     }
 
     /// Takes an array of another package on a device.
@@ -161,8 +190,13 @@ impl<'py> Call<'py, '_> {
             }
             Err(Trouble::Operator) => Err(Stop::Torch),
             Err(Trouble::Raise(e)) => Err(Stop::Raise(e)),
-            Err(Trouble::Problem(Problem::Negated)) if param.mode == Mode::In => {
-                let negated = object.call_method0(intern!(self.py, "resolve_neg"))?;
+            Err(Trouble::Problem(p @ (Problem::Negated | Problem::Conjugated))) if param.mode == Mode::In => {
+                let method = if p == Problem::Negated {
+                    intern!(self.py, "resolve_neg")
+                } else {
+                    intern!(self.py, "resolve_conj")
+                };
+                let negated = object.call_method0(method)?;
                 let done = self.tensor(torch, at, &negated);
                 self.keep.push(negated);
                 done

@@ -116,8 +116,25 @@ pub fn parse_header(file: &[u8], file_len: u64) -> Result<Header, Diagnostic> {
 
 fn unsupported(what: &str) -> Diagnostic {
     Diagnostic::error(codes::NPY_DTYPE, format!("the file contains {what}, which no kernel accepts")).help(
-        "save an array of bool, i1…i8, u1…u8, f2, f4, f8, or records of these, e.g. with `a.astype('f4')`",
+        "save an array of bool, i1…i8, u1…u8, f2, f4, f8, c8, c16, or records of these, e.g. with `a.astype('f4')`",
     )
+}
+
+/// An element that is a complex number: two floats, one after the other.
+fn complex(descr: &str) -> Option<Elem> {
+    let (order, bytes) = match descr.strip_prefix(['<', '>', '=']) {
+        Some(rest) => (&descr[..1], rest.strip_prefix('c')?),
+        None => ("=", descr.strip_prefix('c')?),
+    };
+    let part = match bytes {
+        "8" => Scalar::F32,
+        "16" => Scalar::F64,
+        _ => return None,
+    };
+    let big_endian = order == ">" || (order == "=" && cfg!(target_endian = "big"));
+    let size = part.bytes() as usize;
+    let leaves = vec![Leaf { at: 0, scalar: part, big_endian }, Leaf { at: size, scalar: part, big_endian }];
+    Some(Elem { ty: Type::complex(part)?, bytes: 2 * size, leaves })
 }
 
 /// A scalar of a file: its type and whether it is big-endian.
@@ -147,7 +164,7 @@ fn parse_scalar(descr: &str) -> Result<(Scalar, bool), Diagnostic> {
                 Some('V') => unsupported("raw records"),
                 Some('S' | 'U' | 'a') => unsupported("text"),
                 Some('M' | 'm') => unsupported("dates or durations"),
-                Some('c') => unsupported("complex numbers"),
+                Some('c') => unsupported("complex numbers of other parts than f4 and f8"),
                 _ => unsupported(&format!("elements of dtype `{}`", shorten(descr))),
             });
         }
@@ -205,7 +222,11 @@ impl<'a> Parser<'a> {
     /// a name is padding.
     fn element(&mut self, depth: usize) -> Result<Elem, Diagnostic> {
         if !self.eat('[') {
-            let (s, big_endian) = parse_scalar(self.string()?)?;
+            let text = self.string()?;
+            if let Some(complex) = complex(text) {
+                return Ok(complex);
+            }
+            let (s, big_endian) = parse_scalar(text)?;
             let leaves = vec![Leaf { at: 0, scalar: s, big_endian }];
             return Ok(Elem { ty: s.into(), bytes: s.bytes() as usize, leaves });
         }
@@ -300,6 +321,7 @@ impl<'a> Parser<'a> {
 pub(super) fn descr(ty: &Type) -> Option<String> {
     Some(match ty {
         Type::Scalar(s) => format!("'{}'", kind(*s)),
+        _ if let Some(part) = ty.complex_part() => format!("'<c{}'", 2 * part.bytes()),
         Type::Tuple(_) | Type::Struct(_) => {
             let names: Vec<String> = match ty {
                 Type::Struct(s) => s.fields.iter().map(|f| f.0.to_string()).collect(),

@@ -7,7 +7,7 @@ use crate::names;
 use crate::rule::Rule;
 use crate::work::Work;
 use lathe_ir::expr::{Expr, ExprKind};
-use lathe_ir::{BinOp, MathFn, Reduce, ReduceOp, StmtKind, Store, UnOp, build, visit};
+use lathe_ir::{BinOp, MathFn, Reduce, ReduceOp, StmtKind, Store, UnOp, build, reduce, visit};
 use lathe_strategy::evidence::Kind;
 use lathe_strategy::syntax::{Formal, Sort};
 use lathe_strategy::{Claim, Obligation, Refusal, RuleSignature};
@@ -22,7 +22,7 @@ pub static FMA: Rule = Rule {
         summary: "computes a product that is added with one rounding (FMA)",
         page: "\
 `fma(C)` turns a sum of products into fused multiply-adds in every statement labelled `C`: `C += a*b` and `C += -(a*b)` add \
-the product without rounding it first, and `a*b + c` inside an expression becomes `fma(a, b, c)`. Nothing else in \
+the product without rounding it first (a complex `C += a*b` the two products of each part, one after the other), and `a*b + c` inside an expression becomes `fma(a, b, c)`. Nothing else in \
 Lathe fuses floating-point operations (LLVM: `fp-contract`). The step was called `contract`; that name is still accepted.
 
 The result may differ in its last bits (it is usually nearer to the exact one), so the step is recorded among those \
@@ -58,10 +58,7 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
                 let sum = r.op == ReduceOp::Sum;
                 let value = |v: &Expr| if sum { fuse(&signed(v)) } else { fuse(v) };
                 let values: Vec<Expr> = r.values.iter().map(value).collect();
-                let product = sum
-                    && values
-                        .iter()
-                        .any(|v| v.ty().is_float() && matches!(v.kind(), ExprKind::Binary(BinOp::Mul, ..)));
+                let product = sum && values.iter().any(reduce::adds_products);
                 changed |= values != r.values || (product && !r.contract);
                 StmtKind::Reduce(Reduce { values, contract: r.contract || product, ..r.clone() })
             }

@@ -254,30 +254,34 @@ impl Machine<'_> {
         let values = r.values.iter().map(|v| self.eval(v)).collect::<Done<Vec<Value>>>()?;
         let any = self.any;
         if any
-            && let ([target], [Value::One(Number::Float(v))], Some(ty)) =
-                (&r.targets[..], &values[..], r.targets[0].elem.scalar())
+            && let ([target], [value]) = (&r.targets[..], &values[..])
+            && let Some(part) = target.elem.scalar().or(target.elem.complex_part())
+            && let Some(parts) = floats(value)
             && matches!(r.op, ReduceOp::Sum | ReduceOp::Prod)
         {
             self.any = false;
             let Some(at) = self.place(target)? else {
-                return self.write(target, &Value::One(Number::Unknown));
+                return self.write(target, &map(value, |_| Number::Unknown));
             };
             let Some(b) = target.view.buffer().and_then(|b| self.buffers.get_mut(&b)) else {
                 return Err(Stopped);
             };
-            let Number::Float(old) = b.load(at) else { return Err(Stopped) };
-            let start = || {
-                let mut t = if r.op == ReduceOp::Sum { Terms::sum() } else { Terms::product() };
-                t.add(old);
-                t
-            };
-            // What was multiplied before is one term of a sum, and the other way round.
-            let before = b.terms.remove(&at).filter(|t| t.is_product() == (r.op == ReduceOp::Prod));
-            let mut terms = before.unwrap_or_else(start);
-            terms.add(*v);
-            let result = terms.result(ty).ok_or(Stopped)?;
-            b.cells.insert(at, Number::Float(result));
-            b.terms.insert(at, terms);
+            // Each part of a complex number is a sum of its own.
+            for (v, at) in parts.into_iter().zip(at..) {
+                let Number::Float(old) = b.load(at) else { return Err(Stopped) };
+                let start = || {
+                    let mut t = if r.op == ReduceOp::Sum { Terms::sum() } else { Terms::product() };
+                    t.add(old);
+                    t
+                };
+                // What was multiplied before is one term of a sum, and the other way round.
+                let before = b.terms.remove(&at).filter(|t| t.is_product() == (r.op == ReduceOp::Prod));
+                let mut terms = before.unwrap_or_else(start);
+                terms.add(v);
+                let result = terms.result(part).ok_or(Stopped)?;
+                b.cells.insert(at, Number::Float(result));
+                b.terms.insert(at, terms);
+            }
             return Ok(());
         }
         let mut old = Vec::new();
@@ -506,6 +510,12 @@ impl Machine<'_> {
             _ => Number::Unknown,
         }
     }
+}
+
+/// The numbers of a value that are floats, all of them.
+fn floats(v: &Value) -> Option<Vec<Approx>> {
+    let one = |n: &Number| if let Number::Float(v) = n { Some(*v) } else { None };
+    numbers(v).iter().map(one).collect()
 }
 
 fn numbers(v: &Value) -> &[Number] {

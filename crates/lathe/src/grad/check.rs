@@ -5,7 +5,7 @@ use crate::codes;
 use lathe_diagnostics::Diagnostic;
 use lathe_grad::{shadow_name, widened};
 use lathe_ir::interp::{self, ArrayValue, Options};
-use lathe_ir::{Function, Mode as ParamMode, Module, Scalar, VarId};
+use lathe_ir::{Function, Mode as ParamMode, Module, Scalar, Type, VarId};
 use lathe_model::count::Values;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
@@ -78,7 +78,7 @@ pub fn check(
     let (mut worst, mut product) = (0f64, 0f64);
     for n in &forward.of {
         let Some(t) = tangents.get(&shadow_name(&f, n, Mode::Forward)) else { continue };
-        let (t, a, b) = (t.to_f64_vec(), more[n].to_f64_vec(), less[n].to_f64_vec());
+        let (t, a, b) = (reals(t), reals(&more[n]), reals(&less[n]));
         let d: Vec<f64> = a.iter().zip(&b).map(|(a, b)| (a - b) / (2.0 * h)).collect();
         let scale = t.iter().chain(&d).filter(|v| v.is_finite()).fold(1f64, |s, v| s.max(v.abs()));
         for (t, d) in t.iter().zip(&d) {
@@ -86,7 +86,7 @@ pub fn check(
             let off = if same { 0.0 } else { (t - d).abs() / scale };
             worst = if off.is_nan() { f64::INFINITY } else { worst.max(off) };
         }
-        product += dot(&t, &w[n].to_f64_vec());
+        product += dot(&t, &reals(&w[n]));
     }
     let mut apart = 0.0;
     let mut against = "central differences in f64".to_string();
@@ -96,9 +96,7 @@ pub fn check(
         let other: f64 = reverse
             .wrt
             .iter()
-            .filter_map(|n| {
-                Some(dot(&back.get(&shadow_name(&f, n, Mode::Reverse))?.to_f64_vec(), &v[n].to_f64_vec()))
-            })
+            .filter_map(|n| Some(dot(&reals(back.get(&shadow_name(&f, n, Mode::Reverse))?), &reals(&v[n]))))
             .sum();
         let scale = product.abs().max(other.abs()).max(1.0);
         apart = if product.is_nan() && other.is_nan() { 0.0 } else { (product - other).abs() / scale };
@@ -120,21 +118,43 @@ impl Random {
     }
 
     fn like(&mut self, a: &ArrayValue) -> ArrayValue {
-        let v: Vec<f64> = (0..a.len()).map(|_| 2.0 * self.unit() - 1.0).collect();
-        ArrayValue::from_f64(Scalar::F64, &a.shape, &v)
+        let v: Vec<f64> = (0..a.len() * a.ty.leaves().len()).map(|_| 2.0 * self.unit() - 1.0).collect();
+        of_reals(a, &v)
     }
 }
 
 pub(super) fn wide(a: &ArrayValue) -> ArrayValue {
-    if a.ty.is_float() { ArrayValue::from_f64(Scalar::F64, &a.shape, &a.to_f64_vec()) } else { a.clone() }
+    let real = a.ty.is_float() || a.ty.complex_part().is_some();
+    if real { of_reals(a, &reals(a)) } else { a.clone() }
+}
+
+/// The numbers of an array of floats, or the parts of its complex numbers one after the other.
+pub(super) fn reals(a: &ArrayValue) -> Vec<f64> {
+    let leaves = a.ty.leaves().len();
+    let each = (0..a.len()).flat_map(|n| (0..leaves).map(move |k| (n, k)));
+    each.map(|(n, k)| a.leaf(n, k).map_or(f64::NAN, |v| v.to_f64())).collect()
+}
+
+/// These numbers, in double precision, as an array like another one.
+fn of_reals(like: &ArrayValue, numbers: &[f64]) -> ArrayValue {
+    match like.ty.complex_part().and_then(|_| Type::complex(Scalar::F64)) {
+        None => ArrayValue::from_f64(Scalar::F64, &like.shape, numbers),
+        Some(complex) => {
+            let mut out = ArrayValue::zeros(complex, &like.shape);
+            for (at, v) in numbers.iter().enumerate() {
+                out.set_leaf(at / 2, at % 2, v.to_bits());
+            }
+            out
+        }
+    }
 }
 
 fn moved(x: &Named, along: &Named, h: f64) -> Named {
     let mut out = x.clone();
     for (name, v) in along {
         let Some(a) = x.get(name) else { continue };
-        let new: Vec<f64> = a.to_f64_vec().iter().zip(v.to_f64_vec()).map(|(x, d)| x + h * d).collect();
-        out.insert(name.clone(), ArrayValue::from_f64(Scalar::F64, &a.shape, &new));
+        let new: Vec<f64> = reals(a).iter().zip(reals(v)).map(|(x, d)| x + h * d).collect();
+        out.insert(name.clone(), of_reals(a, &new));
     }
     out
 }

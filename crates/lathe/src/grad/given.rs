@@ -1,6 +1,6 @@
 //! Derivatives that files give (`derivative f = g`): each is compared with the automatic one before it is used.
 
-use super::check::{Named, run, wide};
+use super::check::{Named, reals, run, wide};
 use super::{Mode, Passes, Request, differentiated};
 use lathe_diagnostics::{Diagnostic, Places};
 use lathe_grad::{codes, custom, widened};
@@ -109,7 +109,7 @@ fn compared(
     let mut known = Evidence::Declared;
     for (name, want) in &wanted {
         let Some(found) = got.get(name) else { continue };
-        let (a, b) = (want.to_f64_vec(), found.to_f64_vec());
+        let (a, b) = (reals(want), reals(found));
         let scale = a.iter().filter(|v| v.is_finite()).fold(1f64, |s, v| s.max(v.abs()));
         for (n, (a, b)) in a.iter().zip(&b).enumerate() {
             // Where the function is not defined, anything will do.

@@ -167,7 +167,7 @@ fn register(lang: &mut Lang, r: &lathe_lang::Derivative) -> Result<(), Diagnosti
     {
         (Some(f), Some(g)) => {
             let same =
-                |types: &Vec<lathe_ir::Scalar>| g.choices.iter().find(|c| c.0 == *types).map(|c| c.1.clone());
+                |types: &Vec<lathe_ir::Type>| g.choices.iter().find(|c| c.0 == *types).map(|c| c.1.clone());
             f.choices.iter().filter_map(|(types, name)| Some((name.clone(), same(types)?))).collect()
         }
         _ => {

@@ -19,21 +19,15 @@ impl Compiler<'_> {
         self.fresh_scope();
         self.enter_site(Some(&r.label), "a reduction", &r.instance, places);
         self.name_instance();
-        let product = match (r.contract, &r.op, &r.values[..]) {
-            (true, ReduceOp::Sum, [v]) if v.ty().is_float() => match v.kind() {
-                crate::expr::ExprKind::Binary(BinOp::Mul, x, y) => Some((x, y)),
-                _ => None,
-            },
-            _ => None,
-        };
-        if let (Some((x, y)), [target]) = (product, &r.targets[..]) {
-            let ty = self.scalar(x)?;
-            let (a, b) = (self.expr(x)?, self.expr(y)?);
+        if r.contract
+            && let ([target], [value]) = (&r.targets[..], &r.values[..])
+            && reduce::adds_products(value)
+        {
             let access = self.access(target)?;
-            let c = self.load_through(access, &target.elem);
-            let d = self.alloc(1);
-            self.emit(Instr::Fma { ty, d, a, b, c });
-            self.store(access, &target.elem, d);
+            let old = self.load_through(access, &target.elem);
+            let old = self.stand_in(&target.elem, old);
+            let new = self.expr(&reduce::contracted(old, value))?;
+            self.store(access, &target.elem, new);
             return Ok(());
         }
         let values = r.values.iter().map(|v| self.expr(v)).collect::<Result<Vec<_>, _>>()?;
