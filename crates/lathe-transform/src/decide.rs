@@ -38,6 +38,8 @@ pub fn decide(c: &Change, claim: &Claim) -> Option<Result<usize, String>> {
             return crate::claims::stands(c, claim);
         }
         Claim::Simplified { .. } => computes_the_same(c),
+        Claim::Phases => crate::levels::are_phases(c),
+        Claim::Threads { threads, cluster } => crate::levels::are_threads(c, *threads, *cluster),
         Claim::Redirected { array, buffer, window } => {
             dimensions(window).and_then(|window| stands_for(c, array, buffer, &window))
         }

@@ -62,7 +62,7 @@ a thread of the block; `warp` and `lane` are the groups of threads and the threa
 are its dimensions. One thread loop follows another one as if a barrier stood between: nothing of the first
 is left to do when the second begins.
 
-Engines for CPUs run none of these, the interpreter runs all.
+Engines for CPUs run them, too: the outermost grid on threads, all others in order.
 
 **Legal** if no iteration accesses what another one writes, and if coarser executors are outside of finer ones: no grid inside of a block.
 

@@ -22,6 +22,7 @@ pub mod guard;
 pub mod handle;
 pub mod jam;
 pub mod laws;
+pub mod levels;
 pub mod move_range;
 pub mod names;
 pub mod nest;
@@ -66,6 +67,9 @@ static STRUCTURAL: &[&Rule] = &[
     &executors::PARALLEL,
     &executors::BIND,
     &executors::SERIAL,
+    &levels::UNBIND,
+    &levels::TO_SPMD,
+    &levels::TO_PHASED,
     &move_range::REVERSE,
     &move_range::SHIFT,
     &remap::RULE,

@@ -158,6 +158,13 @@ pub enum Claim {
     /// Every iteration of a loop combines its total into the array at once, in the order of the iterations, and starts from
     /// what it found.
     StartsInOrder { array: String, total: String },
+    /// The tree is what its concurrent loops are divided into at their barriers; no two iterations that run at the same
+    /// time touch an element that one of them writes, before and after.
+    Phases,
+    /// The tree has a loop of at most so many threads for each kernel, in clusters of at most so many blocks, and barriers
+    /// wherever phases ended; no two iterations that run at the same time touch an element that one of them
+    /// writes, before and after.
+    Threads { threads: i64, cluster: i64 },
     /// Nothing but the label touches, or changes, the array.
     OnlyBy { label: String, array: String, within: Within },
     /// Every part of a reduction without identity has a first element.
@@ -212,9 +219,13 @@ impl Claim {
     pub fn theorem(&self) -> Theorem {
         use Claim::*;
         match self {
-            DependencesKept | InstancesKept | OrderKept { .. } | Renumbered { .. } | Tiled { .. } => {
-                Theorem::Order
-            }
+            DependencesKept
+            | InstancesKept
+            | OrderKept { .. }
+            | Renumbered { .. }
+            | Tiled { .. }
+            | Phases
+            | Threads { .. } => Theorem::Order,
             Exclusive { .. }
             | WrittenFirst { .. }
             | Redirected { .. }
@@ -411,6 +422,16 @@ impl fmt::Display for Claim {
                 f,
                 "every iteration combines `{total}`, which is what it combines into `{array}`, in order and at once, and starts \
                  from what it found"
+            ),
+            Phases => write!(
+                f,
+                "loops are divided at their barriers, and iterations that run at the same time touch nothing that one of them \
+                 writes"
+            ),
+            Threads { threads, .. } => write!(
+                f,
+                "up to {threads} threads run the phases of a block, and no two touch what one of them writes without a barrier \
+                 in between"
             ),
             OnlyBy { label, array, within: Within::Statement } => {
                 write!(f, "only `{label}` accesses `{array}` in the statement")

@@ -138,6 +138,8 @@ impl Obligation {
                 | C::CombinedFirst { .. }
                 | C::StartsFromTotals { .. }
                 | C::StartsInOrder { .. }
+                | C::Phases
+                | C::Threads { .. }
                 | C::OwnElements { .. }
                 | C::OnlyInside { .. }
                 | C::FilledAhead { .. }

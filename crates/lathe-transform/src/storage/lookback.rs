@@ -39,7 +39,7 @@ where `prescan` reads them twice.
 
 Legal where `prescan` is, for running values of one scalar. The order of the blocks is kept, so that the operator need \
 not be commutative; which neighbouring totals are combined first may differ from run to run, and so may the rounding of \
-floats. Engines of CPUs take no parallel loops around such updates.
+floats. Engines for CPUs run the blocks in order.
 
 ```lathe
 kernel prefix(x: i32[N]) -> (s: i32[N]) {

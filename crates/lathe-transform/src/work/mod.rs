@@ -237,6 +237,13 @@ impl<'a> Work<'a> {
         }
     }
 
+    /// Replaces the whole function by another form of it; the rule names what it owes for that.
+    pub fn whole(&mut self, new: Function, stage: Stage) {
+        self.func.next_id = new.next_id;
+        self.func.body = new.body;
+        self.func.stage = stage;
+    }
+
     /// Replaces a subtree by what computes the same on other storage; the rule names what it owes for that.
     pub fn replace(&mut self, path: &[usize], new: Stmt, kind: Kind) -> Result<(), Refusal> {
         let old = self.at(path)?.clone();

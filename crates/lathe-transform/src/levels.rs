@@ -1,0 +1,206 @@
+//! `to_spmd`, `to_phased` and `unbind`: device trees from one form to the other.
+
+use crate::args::{Args, IntoRefusal};
+use crate::codes;
+use crate::names::find_all_loops;
+use crate::rule::Rule;
+use crate::split::{executor_word, loop_at_work};
+use crate::work::Work;
+use lathe_analysis::{Change, prove_concurrent};
+use lathe_device::Limits;
+use lathe_diagnostics::Diagnostic;
+use lathe_ir::visit::walk;
+use lathe_ir::{Executor, Function, Loop, Module, Stage, Stmt, StmtKind};
+use lathe_lower::phases;
+use lathe_poly::simplify::simplify_function;
+use lathe_strategy::evidence::Kind;
+use lathe_strategy::syntax::{Formal, Sort};
+use lathe_strategy::{Claim, Construction, Refusal, RuleSignature};
+
+pub static TO_SPMD: Rule = Rule {
+    signature: RuleSignature {
+        name: "to_spmd",
+        version: 1,
+        formals: &[Formal::optional("threads", Sort::Int), Formal::optional("cluster", Sort::Int)],
+        summary: "one thread loop per kernel, with barriers where phases end",
+        page: "\
+`to_spmd` writes the kernels that a device runs out: in each grid one loop over the threads of a block, around everything that \
+the kernel does. A barrier stands where a phase accesses what an earlier one wrote, or writes what it read, and nowhere else; \
+serial code is run by one thread; what each thread alone uses becomes its own. It takes the whole function. `threads` is the \
+most threads of a block (1024), `cluster` the most blocks of a cluster (1: they become threads of one block). Engines of devices do this \
+by themselves; as a step it shows the kernels, which later steps may change.
+
+**Legal** if no two iterations of a concurrent loop access one element, one of them writing, with no barrier in between. \
+The barriers are not trusted: the new tree is proved free of such pairs, too.
+
+```lathe
+kernel scale(A: f32[N]) -> (B: f32[N]) {
+    B[i] = 2.0 * A[i]
+}
+strategy s for scale = split(i, 128) ; bind(i.o, grid) ; bind(i.i, block) ; to_spmd
+```",
+    },
+    apply: apply_spmd,
+};
+
+pub static TO_PHASED: Rule = Rule {
+    signature: RuleSignature {
+        name: "to_phased",
+        version: 1,
+        formals: &[],
+        summary: "loops between barriers in place of barriers",
+        page: "\
+`to_phased` divides every concurrent loop at its barriers: what stands between two of them becomes a loop of its own. Serial loops \
+and conditions around a barrier go outside of these loops; a value or local array that lives across a barrier gets an element for \
+each iteration; cheap values are computed again. A barrier of a grid divides the kernel. It takes the whole function, and undoes \
+`to_spmd` but for the number of threads. Engines for CPUs do this by themselves.
+
+**Legal** if no two iterations of a concurrent loop access one element, one of them writing, with no barrier in between, and \
+all iterations find the conditions and bounds around a barrier alike.
+
+```lathe
+kernel turn(A: f32[N, 32]) -> (B: f32[N, 32]) {
+    B[i, j] = A[i, 31 - j]
+}
+strategy s for turn = bind(i, grid) ; stage(A, at: j, space: shared) ; bind(copy(A).1, block) ; bind(j, block) ; to_spmd ; to_phased
+```",
+    },
+    apply: apply_phased,
+};
+
+pub static UNBIND: Rule = Rule {
+    signature: RuleSignature {
+        name: "unbind",
+        version: 1,
+        formals: &[Formal::one("loop", Sort::Loop)],
+        summary: "makes a loop that is bound to cores serial again",
+        page: "\
+`unbind(i)` undoes `bind(i, …)`: the iterations run in order, one after the other.
+
+**Legal** if no barrier makes iterations of the loop wait for one another; `to_phased` takes these away.
+
+```lathe
+kernel scale(A: f32[N]) -> (B: f32[N]) {
+    B[i] = 2.0 * A[i]
+}
+strategy s for scale = split(i, 128) ; bind(i.o, grid) ; unbind(i.o) ; parallel(i.o)
+```",
+    },
+    apply: apply_unbind,
+};
+
+/// The limits of devices that a step is given, as a claim holds them.
+fn limits(threads: i64, cluster: i64) -> Limits {
+    Limits { threads, cluster }
+}
+
+fn apply_spmd(work: &mut Work, args: &Args) -> Result<(), Refusal> {
+    args.check(&TO_SPMD.signature)?;
+    let rule = work.rule();
+    let usual = Limits::default();
+    let threads = args.opt_positive(rule, "threads", 0)?.unwrap_or(usual.threads);
+    let cluster = args.opt_positive(rule, "cluster", 1)?.unwrap_or(usual.cluster);
+    free_of_races(work.module(), work.func()).map_err(|d| d.into_refusal(rule))?;
+    let made = spmd(work.func(), limits(threads, cluster)).map_err(|d| d.into_refusal(rule))?;
+    work.whole(made, Stage::Machine);
+    work.decide(Claim::Threads { threads, cluster }, "the interpreter runs the tree as it is")
+}
+
+fn apply_phased(work: &mut Work, args: &Args) -> Result<(), Refusal> {
+    args.check(&TO_PHASED.signature)?;
+    let rule = work.rule();
+    free_of_races(work.module(), work.func()).map_err(|d| d.into_refusal(rule))?;
+    let made = phases::to_phased(work.func(), &|_| true).map_err(|u| {
+        let d = Diagnostic::error(codes::SHAPE, format!("`{rule}`: {}", u.construct))
+            .at_places(&u.places, "here");
+        u.help.map_or(d.clone(), |h| d.help(h)).into_refusal(rule)
+    })?;
+    work.whole(made, Stage::Scheduled);
+    work.decide(Claim::Phases, "the interpreter runs the tree as it is")
+}
+
+fn apply_unbind(work: &mut Work, args: &Args) -> Result<(), Refusal> {
+    args.check(&UNBIND.signature)?;
+    let cursor = &work.cursor();
+    let name = args.path(work.rule(), "loop", 0)?;
+    for path in find_all_loops(cursor, work.rule(), &name)?.into_iter().rev() {
+        let (l, s) = loop_at_work(work, &path)?;
+        let of = &l.binder.name;
+        if !matches!(l.exec, Executor::Level(_) | Executor::Team | Executor::Device | Executor::Node) {
+            let text = format!("`unbind`: `{of}` is {}, and not bound to cores", executor_word(&l.exec));
+            return Err(work.refuse(codes::SHAPE, text));
+        }
+        let mut barrier = None;
+        walk(&l.body, &mut |s, _| {
+            if matches!(s.kind(), StmtKind::Barrier { of, .. } if *of == l.binder.id) {
+                barrier.get_or_insert(s.places().clone());
+            }
+            barrier.is_none()
+        });
+        if let Some(places) = barrier {
+            let d = Diagnostic::error(
+                codes::SHAPE,
+                format!("`unbind`: iterations of `{of}` wait for one another"),
+            )
+            .at_places(&places, "here")
+            .help("`to_phased` divides the loop at its barriers");
+            return Err(d.into_refusal(work.rule()));
+        }
+        let new = s.with_kind(StmtKind::Loop(Loop { exec: Executor::Serial, ..l }));
+        work.replace_by_rule(&path, new, Kind::Bijection, Construction::Serial)?;
+    }
+    Ok(())
+}
+
+/// The kernels of a function, as engines take them.
+fn spmd(func: &Function, limits: Limits) -> Result<Function, Diagnostic> {
+    let func = phases::to_phased(func, &lathe_device::is_grid).unwrap_or_else(|_| func.clone());
+    Ok(simplify_function(&lathe_device::to_spmd(&simplify_function(&func), limits)?))
+}
+
+/// What [`Claim::Phases`] says: both trees are free of races, and the one is what the other is divided into.
+pub(crate) fn are_phases(c: &Change) -> Result<usize, String> {
+    free_of_races(c.module, c.before).map_err(|d| d.message)?;
+    free_of_races(c.module, c.after).map_err(|d| d.message)?;
+    let made = phases::to_phased(c.before, &|_| true).map_err(|u| u.construct)?;
+    same(&made, c.after)
+}
+
+/// What [`Claim::Threads`] says: both trees are free of races, and the one has the kernels of the other.
+pub(crate) fn are_threads(c: &Change, threads: i64, cluster: i64) -> Result<usize, String> {
+    free_of_races(c.module, c.before).map_err(|d| d.message)?;
+    free_of_races(c.module, c.after).map_err(|d| d.message)?;
+    let made = spmd(c.before, limits(threads, cluster)).map_err(|d| d.message)?;
+    same(&made, c.after)
+}
+
+fn same(made: &Function, after: &Function) -> Result<usize, String> {
+    if made.body != after.body {
+        return Err("the tree is not what its phases and barriers make of it".into());
+    }
+    Ok(count(&made.body))
+}
+
+/// Statements that touch memory.
+fn count(s: &Stmt) -> usize {
+    usize::from(!s.touches().is_empty()) + s.children().map(count).sum::<usize>()
+}
+
+fn free_of_races(module: &Module, func: &Function) -> Result<(), Diagnostic> {
+    let mut tokens = None;
+    walk(&func.body, &mut |s, _| {
+        if matches!(s.kind(), StmtKind::Token { .. }) {
+            tokens.get_or_insert(s.places().clone());
+        }
+        tokens.is_none()
+    });
+    if let Some(places) = tokens {
+        let text =
+            format!("`{}` has asynchronous statements, whose order barriers alone do not tell", func.name);
+        return Err(Diagnostic::error(codes::SHAPE, text).at_places(&places, "here"));
+    }
+    match prove_concurrent(module, func).into_iter().next() {
+        Some(race) => Err(race),
+        None => Ok(()),
+    }
+}
