@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 /// Of LLVM's components: loading objects, the pass pipelines, and the code generators.
-const COMPONENTS: [&str; 4] = ["orcjit", "passes", "x86codegen", "aarch64codegen"];
+const COMPONENTS: [&str; 5] = ["orcjit", "passes", "x86codegen", "aarch64codegen", "nvptxcodegen"];
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

@@ -6,13 +6,15 @@ use crate::host::{Driver, Launch, Value};
 use crate::kept::{Unpacked, pack, unpack};
 use crate::launches::launches;
 use crate::library::{function, open};
-use crate::nvrtc::{Output, nvrtc};
+use crate::nvrtc::{Nvrtc, Output, nvrtc};
 use crate::{MOST_DEVICES, numbered};
 use lathe_abi::{Array, Runtime};
 use lathe_device::Limits;
 use lathe_diagnostics::Diagnostic;
 use lathe_engine::{Capabilities, Code, Engine, Object, Options, no_form};
 use lathe_ir::{BufId, Buffer, Function, Module};
+#[cfg(feature = "llvm")]
+use lathe_source::device::DeviceSource;
 use lathe_source::device::{DeviceKernel, Language, capabilities, emit};
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
@@ -50,6 +52,47 @@ fn limits(arch: &str) -> Limits {
     Limits { cluster: lathe_target::cluster_blocks(arch), ..Limits::default() }
 }
 
+/// What makes code of kernels.
+enum Compiler {
+    Nvrtc(&'static Nvrtc),
+    /// PTX, which the driver compiles.
+    #[cfg(feature = "llvm")]
+    Llvm,
+}
+
+/// NVRTC if there is one, and what its code is written for.
+fn compiler(arch: &str) -> Result<(Compiler, Limits), Diagnostic> {
+    match nvrtc() {
+        Ok(n) => Ok((Compiler::Nvrtc(n), limits(arch))),
+        #[cfg(feature = "llvm")]
+        Err(_) => Ok((Compiler::Llvm, lathe_llvm::ptx::limits())),
+        #[cfg(not(feature = "llvm"))]
+        Err(d) => Err(d),
+    }
+}
+
+/// What code of an object was written for: cubins, which are ELF files, for the architecture.
+fn written_for(code: &[u8], arch: &str) -> Limits {
+    #[cfg(feature = "llvm")]
+    if !code.starts_with(b"\x7fELF") {
+        return lathe_llvm::ptx::limits();
+    }
+    let _ = code;
+    limits(arch)
+}
+
+/// The kernels of a source as PTX by LLVM.
+#[cfg(feature = "llvm")]
+fn ptx(module: &Module, func: &Function, source: &DeviceSource, arch: &str) -> Result<Vec<u8>, Diagnostic> {
+    let known = |k: &DeviceKernel| lathe_llvm::ptx::Kernel {
+        name: k.name.clone(),
+        dynamic: k.dynamic,
+        status: k.status,
+    };
+    let kernels: Vec<_> = source.kernels.iter().map(known).collect();
+    lathe_llvm::ptx::ptx(module, func, &kernels, arch)
+}
+
 impl Engine for Cuda {
     fn name(&self) -> &'static str {
         self.name
@@ -58,6 +101,9 @@ impl Engine for Cuda {
     fn compiler(&self) -> String {
         match nvrtc() {
             Ok(n) => format!("NVRTC {}.{}", n.version.0, n.version.1),
+            #[cfg(feature = "llvm")]
+            Err(_) => lathe_engine::Engine::compiler(&lathe_llvm::Llvm) + " (NVPTX)",
+            #[cfg(not(feature = "llvm"))]
             Err(d) => d.message,
         }
     }
@@ -77,23 +123,28 @@ impl Engine for Cuda {
             Some(a) => a.to_string(),
             None => device(self.number)?.arch.clone(),
         };
-        let source = emit(module, func, Language::Cuda, limits(&arch))?;
+        let (compiler, limits) = compiler(&arch)?;
+        let source = emit(module, func, Language::Cuda, limits)?;
         let emitted = start.elapsed();
         let start = Instant::now();
-        let cubin = nvrtc()?.compile(&source.source, &arch, Output::Cubin)?;
+        let (stage, code) = match compiler {
+            Compiler::Nvrtc(n) => ("nvrtc", n.compile(&source.source, &arch, Output::Cubin)?),
+            #[cfg(feature = "llvm")]
+            Compiler::Llvm => ("llvm", ptx(module, func, &source, &arch)?),
+        };
         Ok(Object {
             engine: self.name().to_string(),
             fingerprint: self.fingerprint()?,
             symbol: func.name.to_string(),
             checks: source.checks,
-            bytes: pack(module, func, &cubin),
-            times: vec![("emit".to_string(), emitted), ("nvrtc".to_string(), start.elapsed())],
+            bytes: pack(module, func, &code),
+            times: vec![("emit".to_string(), emitted), (stage.to_string(), start.elapsed())],
         })
     }
 
     fn load(&self, object: &Object, _: &Function) -> Result<Box<dyn Code>, Diagnostic> {
         let device = device(self.number)?;
-        let unpacked = unpack(object, Language::Cuda, limits(&device.arch))?;
+        let unpacked = unpack(object, Language::Cuda, &|code| written_for(code, &device.arch))?;
         let loaded = device.load(&unpacked.code, &unpacked.source.kernels)?;
         Ok(Box::new(Loaded { unpacked, device, module: loaded.0, functions: loaded.1, one: Mutex::new(()) }))
     }
@@ -110,10 +161,18 @@ impl Engine for Cuda {
         options: &Options,
     ) -> Result<Vec<u8>, Diagnostic> {
         let arch = architecture(options).unwrap_or(USUAL);
+        if form == "ptx" {
+            let (compiler, limits) = compiler(arch)?;
+            let source = emit(module, func, Language::Cuda, limits)?;
+            return match compiler {
+                Compiler::Nvrtc(n) => n.compile(&source.source, arch, Output::Ptx),
+                #[cfg(feature = "llvm")]
+                Compiler::Llvm => ptx(module, func, &source, arch),
+            };
+        }
         let source = emit(module, func, Language::Cuda, limits(arch))?;
         match form {
             "cuda" => Ok(source.source.into_bytes()),
-            "ptx" => nvrtc()?.compile(&source.source, arch, Output::Ptx),
             "cubin" => nvrtc()?.compile(&source.source, arch, Output::Cubin),
             "launches" => Ok(launches(&source)?.into_bytes()),
             _ => Err(no_form(self.name(), form, self.forms())),
@@ -299,11 +358,14 @@ impl Opened {
         Ok(Entered { calls: &self.calls, before })
     }
 
-    /// The module of a cubin, and its kernels.
+    /// The module of a cubin, or of PTX, and its kernels.
     fn load(&self, cubin: &[u8], kernels: &[DeviceKernel]) -> Result<(usize, Vec<usize>), Diagnostic> {
         let _entered = self.enter()?;
         let mut module: Handle = std::ptr::null_mut();
-        let loaded = (self.calls.load)(&mut module, cubin.as_ptr().cast());
+        // PTX is a text that ends with a zero.
+        let text = (!cubin.starts_with(b"\x7fELF")).then(|| [cubin, &[0]].concat());
+        let code = text.as_deref().unwrap_or(cubin);
+        let loaded = (self.calls.load)(&mut module, code.as_ptr().cast());
         self.check("loading the code", loaded).map_err(|d| {
             d.help(format!(
                 "the device runs code for {}; code for other architectures does not load",

@@ -71,7 +71,7 @@ impl Engine for OpenCl {
 
     fn load(&self, object: &Object, _: &Function) -> Result<Box<dyn Code>, Diagnostic> {
         let d = device(self.number)?;
-        let unpacked = unpack(object, Language::OpenCl, d.limits())?;
+        let unpacked = unpack(object, Language::OpenCl, &|_| d.limits())?;
         let (program, kernels) = d.build(&unpacked)?;
         Ok(Box::new(Loaded { unpacked, device: d, program, kernels, one: Mutex::new(()) }))
     }

@@ -21,6 +21,7 @@ pub fn alloc(e: &mut Emitter, buffer: &Arc<Buffer>, body: &Stmt, places: &Places
     let lanes = e.width().map_or(1, u64::from);
     let in_frame = match buffer.space {
         Space::Stack | Space::Register => true,
+        _ if e.kernel => true,
         Space::Host => e.width().is_some(),
         other => {
             let what = format!("buffer `{}` in space `{}`", buffer.name, other.name());
@@ -29,7 +30,7 @@ pub fn alloc(e: &mut Emitter, buffer: &Arc<Buffer>, body: &Stmt, places: &Places
     };
     let bytes = count.and_then(|n| n.checked_mul(buffer.elem.bytes())?.checked_mul(lanes));
     match (count, bytes) {
-        (Some(count), Some(bytes)) if in_frame && bytes <= MAX_FRAME => {
+        (Some(count), Some(bytes)) if in_frame && (bytes <= MAX_FRAME || e.kernel) => {
             let fields = buffer.elem.scalar().is_none().then(|| Fields {
                 count: padded(buffer, count * lanes),
                 padding: padding(buffer, count * lanes),
@@ -45,6 +46,12 @@ pub fn alloc(e: &mut Emitter, buffer: &Arc<Buffer>, body: &Stmt, places: &Places
             return Err(
                 unsupported(&what, places).help("allocate it outside of the loop, with one more dimension")
             );
+        }
+        _ if e.kernel => {
+            return Err(unsupported(
+                &format!("buffer `{}` of unknown size in a kernel", buffer.name),
+                places,
+            ));
         }
         _ => {}
     }

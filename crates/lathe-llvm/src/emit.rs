@@ -87,6 +87,8 @@ pub struct Emitter<'a> {
     pub bit_masks: bool,
     /// Vectors that scale have this many times 128 bits; 0: vectors do not scale.
     pub vscale: u32,
+    /// The code is for threads of a device: it has no runtime, and all local arrays are in frames.
+    pub kernel: bool,
     pub frame: Frame,
     /// What is known about the variables in scope.
     pub ranges: Ranges,
@@ -194,7 +196,7 @@ impl<'a> Emitter<'a> {
         self.ir.string_attribute(f, "prefer-vector-width", "512");
         if self.vscale > 0 {
             let v = u64::from(self.vscale);
-            self.ir.valued_attribute(f, "vscale_range", v << 32 | v);
+            self.ir.valued_attribute(f, None, "vscale_range", v << 32 | v);
         }
         self.ir.attribute(f, None, "nounwind");
     }

@@ -45,6 +45,7 @@ pub fn emit(ir: &Ir, module: &Module, func: &Function, table: &CheckTable, targe
         x86: target.x86,
         bit_masks: target.bit_masks,
         vscale: target.vscale,
+        kernel: false,
         frame,
         ranges: Ranges::of_function(func),
         physical: HashMap::new(),

@@ -555,6 +555,38 @@ impl Ir {
         unsafe { LLVMSetLinkage(f, llvm_sys::LLVMLinkage::LLVMInternalLinkage) }
     }
 
+    /// Marks a function as one that the host starts on a CUDA device.
+    pub fn set_kernel(&self, f: Value) {
+        // LLVM's number of the calling convention `ptx_kernel`.
+        const PTX_KERNEL: u32 = 71;
+        // SAFETY: a function of this module.
+        unsafe { LLVMSetFunctionCallConv(f, PTX_KERNEL) }
+    }
+
+    /// The address of memory that the threads of a block share, aligned to 16: of that many bytes, or of as many as the
+    /// launch gives.
+    pub fn shared_memory(&self, name: &str, bytes: Option<u64>) -> Value {
+        // The number of this address space.
+        const SHARED: u32 = 3;
+        let name = c_string(name);
+        let ty = self.array_ty(self.int_ty(8), bytes.unwrap_or(0));
+        // SAFETY: a sized type, and a constant of this module.
+        unsafe {
+            let v = LLVMAddGlobalInAddressSpace(self.module, ty, name.as_ptr(), SHARED);
+            LLVMSetAlignment(v, 16);
+            if bytes.is_some() {
+                LLVMSetLinkage(v, llvm_sys::LLVMLinkage::LLVMInternalLinkage);
+                LLVMSetInitializer(v, LLVMGetUndef(ty));
+            }
+            v
+        }
+    }
+
+    pub fn ret_void(&self) {
+        // SAFETY: the function gives nothing.
+        unsafe { LLVMBuildRetVoid(self.builder) };
+    }
+
     pub fn param(&self, f: Value, i: usize) -> Value {
         // SAFETY: the function has more than `i` parameters.
         unsafe { LLVMGetParam(f, i as u32) }
@@ -577,9 +609,9 @@ impl Ir {
         }
     }
 
-    /// An attribute of a function that has a value.
-    pub fn valued_attribute(&self, f: Value, name: &str, value: u64) {
-        let at = llvm_sys::LLVMAttributeFunctionIndex;
+    /// Sets an attribute that has a value on parameter `param`, or on the function.
+    pub fn valued_attribute(&self, f: Value, param: Option<usize>, name: &str, value: u64) {
+        let at = param.map_or(llvm_sys::LLVMAttributeFunctionIndex, |p| p as u32 + 1);
         // SAFETY: every name in this crate is an attribute of this LLVM that may stand there.
         unsafe {
             let kind = LLVMGetEnumAttributeKindForName(name.as_ptr().cast(), name.len());

@@ -18,6 +18,7 @@ mod loops;
 mod machine;
 mod memory;
 mod parallel;
+pub mod ptx;
 mod stmt;
 mod value;
 

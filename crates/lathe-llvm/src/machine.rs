@@ -18,6 +18,10 @@ use llvm_sys::target::{
     LLVMInitializeAArch64TargetMC,
 };
 use llvm_sys::target::{
+    LLVMInitializeNVPTXAsmPrinter, LLVMInitializeNVPTXTarget, LLVMInitializeNVPTXTargetInfo,
+    LLVMInitializeNVPTXTargetMC,
+};
+use llvm_sys::target::{
     LLVMInitializeX86AsmPrinter, LLVMInitializeX86Target, LLVMInitializeX86TargetInfo,
     LLVMInitializeX86TargetMC,
 };
@@ -48,6 +52,22 @@ impl Drop for Machine {
 /// The architectures that code is generated for, as machine files call them.
 const ARCHITECTURES: &[&str] = &["x86_64", "aarch64"];
 
+/// Architectures of CUDA devices, and the version of PTX that their code is written in: the oldest that has all of it.
+const CUDA: &[(&str, &str)] = &[
+    ("sm_70", "ptx70"),
+    ("sm_75", "ptx70"),
+    ("sm_80", "ptx70"),
+    ("sm_86", "ptx71"),
+    ("sm_87", "ptx74"),
+    ("sm_89", "ptx78"),
+    ("sm_90", "ptx78"),
+    ("sm_90a", "ptx80"),
+    ("sm_100", "ptx86"),
+    ("sm_100a", "ptx86"),
+    ("sm_120", "ptx87"),
+    ("sm_120a", "ptx87"),
+];
+
 /// Registers the code generators of these, once.
 pub fn initialize() {
     static INIT: Once = Once::new();
@@ -62,6 +82,10 @@ pub fn initialize() {
         LLVMInitializeAArch64Target();
         LLVMInitializeAArch64TargetMC();
         LLVMInitializeAArch64AsmPrinter();
+        LLVMInitializeNVPTXTargetInfo();
+        LLVMInitializeNVPTXTarget();
+        LLVMInitializeNVPTXTargetMC();
+        LLVMInitializeNVPTXAsmPrinter();
     });
 }
 
@@ -153,9 +177,30 @@ impl Machine {
     /// # Errors
     /// When LLVM knows no such machine.
     pub fn new(options: &Options) -> Result<Machine> {
-        let error = |text: String| Diagnostic::error(codes::MACHINE, text);
         initialize();
-        let Names { triple, cpu, features, vscale, bit_masks } = Names::of(options)?;
+        Machine::of(Names::of(options)?, options.opt_level)
+    }
+
+    /// A CUDA device of an architecture such as `sm_90a`.
+    ///
+    /// # Errors
+    /// `E0703` for architectures that are not in the list: LLVM ends the process on names that it does not know.
+    pub fn nvptx(arch: &str) -> Result<Machine> {
+        initialize();
+        let known = CUDA.iter().find(|(name, _)| *name == arch);
+        let Some((cpu, isa)) = known else {
+            let all: Vec<&str> = CUDA.iter().map(|c| c.0).collect();
+            let text = format!("the engine `llvm` makes no PTX for `{}`", arch.escape_debug());
+            return Err(Diagnostic::error(codes::MACHINE, text).help(format!("one of {}", all.join(", "))));
+        };
+        let (triple, features) = ("nvptx64-nvidia-cuda".to_string(), format!("+{isa}"));
+        let names = Names { triple, cpu: (*cpu).to_string(), features, vscale: 0, bit_masks: false };
+        Machine::of(names, 3)
+    }
+
+    fn of(names: Names, opt_level: u8) -> Result<Machine> {
+        let error = |text: String| Diagnostic::error(codes::MACHINE, text);
+        let Names { triple, cpu, features, vscale, bit_masks } = names;
         let mut target = std::ptr::null_mut();
         let mut message = std::ptr::null_mut();
         let c_triple = c_string(&triple);
@@ -163,7 +208,7 @@ impl Machine {
         if unsafe { LLVMGetTargetFromTriple(c_triple.as_ptr(), &mut target, &mut message) } != 0 {
             return Err(error(format!("no code generator for `{triple}`: {}", take_message(message))));
         }
-        let level = match options.opt_level {
+        let level = match opt_level {
             0 => LLVMCodeGenOptLevel::LLVMCodeGenLevelNone,
             1 => LLVMCodeGenOptLevel::LLVMCodeGenLevelLess,
             2 => LLVMCodeGenOptLevel::LLVMCodeGenLevelDefault,

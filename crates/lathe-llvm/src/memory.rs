@@ -344,7 +344,7 @@ impl Emitter<'_> {
                     Some(m) if !self.is_harmless(p) => {
                         let m = if reversed { ir.reverse(m, l.width) } else { m };
                         let args = [first, m, ir.zero(vector)];
-                        let call = ir.intrinsic("llvm.masked.load", &[vector, ir.ptr_ty()], &args);
+                        let call = ir.intrinsic("llvm.masked.load", &[vector, ir.type_of(first)], &args);
                         ir.align_argument(call, 0, align);
                         call
                     }
@@ -412,7 +412,7 @@ impl Emitter<'_> {
                         ir.store(ir.select(m, v, old), first, align);
                     }
                     Some(m) => {
-                        let overloads = [ir.type_of(v), ir.ptr_ty()];
+                        let overloads = [ir.type_of(v), ir.type_of(first)];
                         let call = ir.intrinsic("llvm.masked.store", &overloads, &[v, first, m]);
                         ir.align_argument(call, 1, align);
                     }

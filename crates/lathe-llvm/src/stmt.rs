@@ -65,11 +65,17 @@ impl Emitter<'_> {
                 self.stmt(&a.body)
             }
             // Lanes would ask for one line many times.
-            StmtKind::Prefetch(_) if self.frame.lanes.is_some() => Ok(()),
+            StmtKind::Prefetch(_) if self.frame.lanes.is_some() || self.kernel => Ok(()),
             StmtKind::Prefetch(a) => {
                 self.forget();
                 let place = self.place(a)?;
                 self.prefetch(&place);
+                Ok(())
+            }
+            StmtKind::Barrier { .. } if self.kernel => {
+                self.forget();
+                let all = self.ir.i32(0);
+                self.ir.intrinsic("llvm.nvvm.barrier.cta.sync.aligned.all", &[], &[all]);
                 Ok(())
             }
             StmtKind::Barrier { .. } => Err(unsupported("a barrier", places)),

@@ -94,8 +94,46 @@ fn compiles(m: &lathe_ir::Module, f: &lathe_ir::Function) {
             panic!("{d:?} (scripts/setup.sh installs NVRTC)\n{source}")
         });
         assert!(cubin.starts_with(b"\x7fELF"), "a cubin is an ELF file");
+        becomes_ptx(m, f, arch);
     }
 }
+
+/// Without NVRTC: PTX with the kernels that the host starts, and barriers where they wait.
+#[cfg(feature = "llvm")]
+fn becomes_ptx(m: &lathe_ir::Module, f: &lathe_ir::Function, arch: &str) {
+    let source = emit(m, f, Language::Cuda, lathe_llvm::ptx::limits()).unwrap_or_else(|d| panic!("{d}"));
+    let known = |k: &lathe_source::device::DeviceKernel| lathe_llvm::ptx::Kernel {
+        name: k.name.clone(),
+        dynamic: k.dynamic,
+        status: k.status,
+    };
+    let kernels: Vec<_> = source.kernels.iter().map(known).collect();
+    let text = match lathe_llvm::ptx::ptx(m, f, &kernels, arch) {
+        Ok(text) => String::from_utf8(text).expect("PTX is text"),
+        Err(d) => {
+            assert!(d.message.contains("the order of the atomic"), "{}: {d:?}", f.name);
+            return;
+        }
+    };
+    for (k, plan) in source.kernels.iter().zip(&source.plan.kernels) {
+        let Some((_, rest)) = text.split_once(&format!(".visible .entry {}(", k.name)) else {
+            panic!("no kernel {}\n{text}", k.name)
+        };
+        let own = rest.split(".visible .entry").next().unwrap_or(rest);
+        let params = own.split("\n)").next().unwrap_or("").matches(".param").count();
+        assert_eq!(params, plan.arguments.len() + usize::from(k.status), "{}\n{text}", k.name);
+        assert!(own.contains(&format!(".maxntid {}", plan.threads)), "{own}");
+        let mut waits = false;
+        lathe_ir::visit::walk(&plan.body, &mut |s, _| {
+            waits |= matches!(s.kind(), lathe_ir::StmtKind::Barrier { .. });
+            !waits
+        });
+        assert!(!waits || own.contains("bar.sync"), "{own}");
+    }
+}
+
+#[cfg(not(feature = "llvm"))]
+fn becomes_ptx(_: &lathe_ir::Module, _: &lathe_ir::Function, _: &str) {}
 
 fn opencl() -> Engine {
     let [_, opencl] = Engine::devices();

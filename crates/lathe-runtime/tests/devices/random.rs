@@ -178,6 +178,7 @@ fn random_trees_agree() {
         }
         // What a failure shows.
         println!("{seed}: {text}");
+        becomes_ptx(&m, &f, "sm_90a");
         agree_with(&[opencl()], &[false], 2, &text, sizes);
         agree_with(&[Engine::LLVM], &[false], 1, &text, sizes);
         let kernels = print_function(&to_spmd(&f, Limits::default()).expect("kernels"));

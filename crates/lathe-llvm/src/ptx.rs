@@ -1,0 +1,240 @@
+//! Kernels of CUDA devices as PTX, for machines that have a driver and nothing else: the SPMD tree that is printed as CUDA C,
+//! through the emitter of CPUs and LLVM's NVPTX.
+//!
+//! A kernel has the parameters of its CUDA C: arrays, sizes and scalars, and the place of a status. What it does is a
+//! function of its own that gives the status, as on CPUs; the kernel calls it, and LLVM takes it in. A block's buffers are in the
+//! address space of shared memory; that parameters of kernels point to global memory is known to LLVM.
+
+use crate::emit::{Buf, Emitter, Frame, Result, refused, unsupported};
+use crate::ir::{Ir, Ty, Value};
+use crate::machine::Machine;
+use crate::value::Leaf;
+use lathe_device::{Argument, KernelPlan, Limits, Plan};
+use lathe_diagnostics::Places;
+use lathe_engine::{check_table, needs};
+use lathe_ir::lower::inscan::expand_function;
+use lathe_ir::lower::storage;
+use lathe_ir::stmt::MemoryOrder;
+use lathe_ir::{BufId, Buffer, Function, Mode, Module, Scalar, Stmt, StmtKind};
+use lathe_lower::{calls, halves, phases, reductions};
+use lathe_poly::Ranges;
+use lathe_poly::simplify::simplify_function;
+use llvm_sys::{LLVMAtomicOrdering, LLVMIntPredicate as I};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// What the host knows of a kernel's CUDA C, and relies on.
+pub struct Kernel {
+    pub name: String,
+    /// Shared memory is given at the launch.
+    pub dynamic: bool,
+    /// The last parameter is the place of a status.
+    pub status: bool,
+}
+
+/// What kernels in this form are written for: blocks of clusters are threads of one block.
+pub fn limits() -> Limits {
+    Limits { cluster: 1, ..Limits::default() }
+}
+
+/// The kernels of a function, phased or SPMD, as the text of PTX for an architecture such as `sm_90a`.
+///
+/// # Errors
+/// `E0701` for atomics that order other accesses, updates in the order of blocks among them; as `lathe_device::to_spmd`
+/// for trees that are no kernels.
+pub fn ptx(module: &Module, func: &Function, kernels: &[Kernel], arch: &str) -> Result<Vec<u8>> {
+    let machine = Machine::nvptx(arch)?;
+    let inlined = calls::inline(module, func);
+    relaxed(&inlined.body)?;
+    let table = check_table(module, &inlined).map_err(needs::free_size)?;
+    let phased = phases::to_phased(&inlined, &lathe_device::is_grid).map_err(refused)?;
+    let spmd = simplify_function(&lathe_device::to_spmd(&simplify_function(&phased), limits())?);
+    let plain = reductions::as_stores(module, &expand_function(module, &spmd));
+    let func = &halves::in_floats(&plain);
+    let plan: Plan = lathe_device::plan(func)?;
+    let ir = Ir::new(&func.name);
+    machine.adopt(&ir);
+    for (plan, known) in plan.kernels.iter().zip(kernels) {
+        let ty = ir.fn_ty(ir.int_ty(32), &mut parameters(&ir, plan));
+        let body = ir.function(&format!("{}.body", known.name), ty);
+        ir.set_internal(body);
+        let frame = Frame::new(&ir, body, ir.poison(ir.ptr_ty()));
+        let mut e = Emitter {
+            ir: &ir,
+            module,
+            func,
+            table: &table,
+            machine: (&machine.cpu, &machine.features),
+            x86: false,
+            bit_masks: false,
+            vscale: 0,
+            kernel: true,
+            frame,
+            ranges: Ranges::of_function(func),
+            physical: HashMap::new(),
+            outlined: 0,
+        };
+        e.function_attributes(body);
+        ir.attribute(body, None, "convergent");
+        ir.attribute(body, None, "alwaysinline");
+        e.run(plan, known, body)?;
+        entry(&e, plan, known, (body, ty));
+    }
+    machine.verify(&ir)?;
+    machine.optimize(&ir, "default<O3>")?;
+    machine.generate(&ir, true)
+}
+
+/// LLVM 22 ends the process on some atomics of kernels that order other accesses.
+fn relaxed(s: &Stmt) -> Result<()> {
+    if let StmtKind::Atomic(a) = s.kind()
+        && a.order != MemoryOrder::Relaxed
+    {
+        let what = format!("the order of the atomic `{}`, in PTX", a.label);
+        return Err(unsupported(&what, s.places()).help("install NVRTC (see docs/devices.md)"));
+    }
+    s.children().try_for_each(relaxed)
+}
+
+fn parameters(ir: &Ir, k: &KernelPlan) -> Vec<Ty> {
+    let each = k.arguments.iter().map(|a| match a {
+        Argument::Array(_) => ir.ptr_ty(),
+        Argument::Scalar(b) => ir.memory_ty(b.ty),
+    });
+    each.collect()
+}
+
+/// The kernel around a body.
+fn entry(e: &Emitter, k: &KernelPlan, known: &Kernel, (body, ty): (Value, Ty)) {
+    let ir = e.ir;
+    let mut params = parameters(ir, k);
+    let arguments = params.len();
+    if known.status {
+        params.push(ir.ptr_ty());
+    }
+    let f = ir.function(&known.name, ir.fn_ty(ir.void_ty(), &mut params));
+    ir.set_kernel(f);
+    e.function_attributes(f);
+    ir.attribute(f, None, "convergent");
+    ir.string_attribute(f, "nvvm.maxntid", &k.threads.to_string());
+    let modes: HashMap<BufId, (Mode, bool)> =
+        e.func.params.iter().filter_map(|p| Some((p.array()?.id, (p.mode, p.alias.is_none())))).collect();
+    for (n, a) in k.arguments.iter().enumerate() {
+        let Argument::Array(b) = a else { continue };
+        // As the host gives them.
+        ir.valued_attribute(f, Some(n), "align", 16);
+        ir.valued_attribute(body, Some(n), "align", 16);
+        let (mode, alone) = modes.get(&b.id).copied().unwrap_or((Mode::InOut, true));
+        for (set, name) in [(alone, "noalias"), (mode == Mode::In, "readonly")] {
+            if set {
+                ir.attribute(f, Some(n), name);
+                ir.attribute(body, Some(n), name);
+            }
+        }
+    }
+    ir.at_end(ir.block(f, "entry"));
+    let mut args: Vec<Value> = (0..arguments).map(|n| ir.param(f, n)).collect();
+    let status = ir.call(ty, body, &mut args);
+    let done = ir.block(f, "done");
+    if known.status {
+        let fail = ir.block(f, "fail");
+        ir.likely_br(ir.icmp(I::LLVMIntEQ, status, ir.i32(lathe_abi::status::OK)), done, fail);
+        ir.at_end(fail);
+        let relaxed = LLVMAtomicOrdering::LLVMAtomicOrderingMonotonic;
+        ir.compare_exchange(ir.param(f, arguments), ir.i32(0), status, relaxed, relaxed);
+    }
+    ir.br(done);
+    ir.at_end(done);
+    ir.ret_void();
+}
+
+impl Emitter<'_> {
+    /// The body of a kernel, in a frame of its own.
+    fn run(&mut self, k: &KernelPlan, known: &Kernel, function: Value) -> Result<()> {
+        let code = self.ir.here();
+        // Extents of arrays are made of scalars.
+        for (n, a) in k.arguments.iter().enumerate() {
+            if let Argument::Scalar(b) = a {
+                let given = self.ir.param(function, n);
+                let v = match b.ty {
+                    Scalar::Bool => self.ir.icmp(I::LLVMIntNE, given, self.ir.int(8, 0)),
+                    _ => given,
+                };
+                self.frame.vars.insert(b.id, Leaf::Uniform(v));
+            }
+        }
+        for (n, a) in k.arguments.iter().enumerate() {
+            if let Argument::Array(b) = a {
+                self.array(b, self.ir.param(function, n))?;
+            }
+        }
+        self.numbers(k)?;
+        self.shared(k, known)?;
+        self.stmt(&k.body)?;
+        self.finish(code);
+        Ok(())
+    }
+
+    fn array(&mut self, b: &Arc<Buffer>, ptr: Value) -> Result<()> {
+        let mut strides = Vec::new();
+        for s in &storage(b).map_err(refused)?.strides {
+            strides.push(self.uniform(s, "an extent", &Places::none())?);
+        }
+        let decl = b.clone();
+        self.frame
+            .bufs
+            .insert(b.id, Buf { decl, ptr, strides, private: false, per_lane: None, fields: None });
+        Ok(())
+    }
+
+    /// The block's place in the grid, and the thread's in the block.
+    fn numbers(&mut self, k: &KernelPlan) -> Result<()> {
+        let ir = self.ir;
+        let read = |name: &str| ir.zext(ir.intrinsic(name, &[], &[]), ir.int_ty(64));
+        let mut at = read("llvm.nvvm.read.ptx.sreg.ctaid.x");
+        let mut values = Vec::new();
+        // Innermost first: neighbours in its dimension are neighbours.
+        for (number, (l, n)) in k.grid.iter().zip(&k.counts).enumerate().rev() {
+            let n = self.uniform(n, "a bound", &Places::none())?;
+            let lo = self.uniform(&l.lo, "a bound", &Places::none())?;
+            let here = if number == 0 { at } else { ir.urem(at, n) };
+            values.push((l, ir.add_index(lo, ir.mul_index(here, ir.i64(l.step)))));
+            if number > 0 {
+                at = ir.udiv(at, n);
+            }
+        }
+        for (l, value) in values.into_iter().rev() {
+            self.frame.vars.insert(l.binder.id, Leaf::Uniform(value));
+            self.ranges.enter_loop(l.binder.id, &l.lo, &l.hi);
+        }
+        let thread = read("llvm.nvvm.read.ptx.sreg.tid.x");
+        self.frame.vars.insert(k.thread.id, Leaf::Uniform(thread));
+        let (zero, end) = (lathe_ir::build::index(0), lathe_ir::build::index(k.threads));
+        self.ranges.enter_loop(k.thread.id, &zero, &end);
+        Ok(())
+    }
+
+    /// The buffers of a block: by the code, or one piece whose size is given at the launch.
+    fn shared(&mut self, k: &KernelPlan, known: &Kernel) -> Result<()> {
+        let ir = self.ir;
+        let bytes = ir.int_ty(8);
+        let piece = known.dynamic.then(|| ir.shared_memory(&format!("{}.shared", known.name), None));
+        let mut offset = 0;
+        for b in &k.shared {
+            let st = storage(b).map_err(refused)?;
+            let count = st.extents.iter().try_fold(1u64, |n, x| n.checked_mul(x.as_int()?.max(0) as u64));
+            let size = count.and_then(|n| n.max(1).checked_mul(b.elem.bytes()));
+            let Some(size) = size else {
+                return Err(unsupported(&format!("the size of `{}`", b.name), &Places::none()));
+            };
+            let ptr = match piece {
+                Some(piece) => ir.element_in_bounds(bytes, piece, ir.i64(offset as i64)),
+                None => ir.shared_memory(&format!("{}.{}", known.name, b.name), Some(size)),
+            };
+            // As the host counts them.
+            offset += (count.unwrap_or(0) * b.elem.bytes()).next_multiple_of(16);
+            self.array(b, ptr)?;
+        }
+        Ok(())
+    }
+}
