@@ -117,23 +117,6 @@ impl<'a> Env<'a> {
     pub fn pass(&mut self, s: &'a Stmt) {
         self.items.extend(Item::after(s));
     }
-
-    /// Bounds `lo..hi` of a loop variable in scope.
-    pub fn var_bounds(&self, v: VarId) -> Option<(Option<&'a Expr>, Option<&'a Expr>)> {
-        self.items.iter().find_map(|i| match i {
-            Item::Loop { binder, lo, hi, .. } if binder.id == v => Some((Some(*lo), Some(*hi))),
-            _ => None,
-        })
-    }
-
-    /// The value of a `let` in scope.
-    pub fn var_value(&self, v: VarId) -> Option<&'a Expr> {
-        self.items.iter().find_map(|i| match i {
-            Item::Let(b, value) if b.id == v => Some(*value),
-            _ => None,
-        })
-    }
-
     pub fn is_size(&self, v: VarId) -> bool {
         self.func.sizes.iter().any(|b| b.id == v)
     }

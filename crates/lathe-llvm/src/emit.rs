@@ -92,8 +92,6 @@ pub struct Emitter<'a> {
     pub frame: Frame,
     /// What is known about the variables in scope.
     pub ranges: Ranges,
-    /// Subscripts under the layouts of buffers, simplified for the place being emitted.
-    pub physical: HashMap<(BufId, Vec<Expr>), Vec<Expr>>,
     /// Number of functions made, for their names.
     pub outlined: u32,
 }

@@ -48,7 +48,6 @@ pub fn emit(ir: &Ir, module: &Module, func: &Function, table: &CheckTable, targe
         kernel: false,
         frame,
         ranges: Ranges::of_function(func),
-        physical: HashMap::new(),
         outlined: 0,
     };
     e.function_attributes(function);

@@ -10,7 +10,7 @@ use lathe_ir::{Loop, Reduce, ReduceOp, Scalar};
 
 pub fn run(e: &mut Emitter, l: &Loop, width: u32, places: &Places) -> Result<()> {
     let what = |why: &str| format!("loop `{}`, whose lanes combine in order, because {why}", l.binder.name);
-    let s = InScan::of(l, width).map_err(|why| unsupported(&what(why), places))?;
+    let s = InScan::parts(l, width).map_err(|why| unsupported(&what(why), places))?;
     if e.frame.lanes.is_some() {
         return Err(unsupported(&what("it is inside a vector loop"), places).help("vectorize one of the two"));
     }

@@ -5,10 +5,10 @@
 //! Interleaving n = 2^m vectors takes m rounds; a round merges vector i with vector i + n/2, and the two halves of
 //! each merge become neighbours (a perfect shuffle).
 
-use crate::emit::{Emitter, Result, refused};
+use crate::emit::{Emitter, Result};
 use crate::ir::Value;
 use crate::value::Leaf;
-use lathe_ir::{ExprKind, Loop, Scalar, Store, VarId, lower, visit};
+use lathe_ir::{ExprKind, Loop, Scalar, Store, VarId, visit};
 use lathe_poly::Linear;
 
 /// Rows longer than this would not stay in registers.
@@ -33,7 +33,7 @@ pub fn rows(e: &mut Emitter, l: &Loop, lo: Value, n: i64) -> Result<bool> {
     let ir = e.ir;
     e.frame.vars.insert(l.binder.id, Leaf::Uniform(lo));
     e.forget();
-    if !grows_by_one(e, st, l.binder.id)? {
+    if !grows_by_one(e, st, l.binder.id) {
         return Ok(false);
     }
     let place = e.place(&st.target)?;
@@ -75,14 +75,12 @@ fn owned_target(e: &Emitter, st: &Store) -> Option<Scalar> {
 }
 
 /// Whether the next iteration writes the next element in memory.
-fn grows_by_one(e: &mut Emitter, st: &Store, var: VarId) -> Result<bool> {
-    let (id, indices) = lower::resolve(&st.target).map_err(refused)?;
-    let Some(buf) = e.frame.bufs.get(&id).cloned() else { return Ok(false) };
-    let indices = e.physical(&buf, indices)?;
-    let Some((last, others)) = indices.split_last() else { return Ok(false) };
+fn grows_by_one(e: &Emitter, st: &Store, var: VarId) -> bool {
+    let buf = st.target.view.buffer().and_then(|b| e.frame.bufs.get(&b));
+    let Some((buf, (last, others))) = buf.zip(st.target.indices.split_last()) else { return false };
     let form = Linear::of(last);
     let moves: Vec<_> = form.terms.iter().filter(|(atom, _)| visit::vars_of(atom).contains(&var)).collect();
     let one = moves == [&(lathe_ir::build::var_id(var, Scalar::Index), 1)];
     let unit = buf.strides.last().is_some_and(|s| e.ir.as_const(*s) == Some(1));
-    Ok(one && unit && others.iter().all(|i| !visit::vars_of(i).contains(&var)))
+    one && unit && others.iter().all(|i| !visit::vars_of(i).contains(&var))
 }

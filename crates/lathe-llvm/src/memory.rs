@@ -1,10 +1,9 @@
 //! Reading and writing elements.
 
-use crate::emit::{Buf, Emitter, Lanes, Result, defect, refused};
+use crate::emit::{Buf, Emitter, Lanes, Result, defect};
 use crate::ir::Value;
 use crate::value::{self, Leaf, Val};
-use lathe_ir::{Access, Expr, Scalar, Type, lower};
-use lathe_poly::simplify::simplify_expr;
+use lathe_ir::{Access, Scalar, Type};
 use llvm_sys::LLVMIntPredicate as I;
 
 /// An element, or one per lane.
@@ -88,13 +87,11 @@ impl Emitter<'_> {
     /// The place of an access; its subscripts are emitted here.
     pub fn place(&mut self, a: &Access) -> Result<Place> {
         let ir = self.ir;
-        let (id, indices) = lower::resolve(a).map_err(refused)?;
-        let buf = self.frame.bufs.get(&id).cloned();
-        let buf = buf.ok_or_else(|| defect(format!("buffer #{} is not bound here", id.0)))?;
-        let indices = self.physical(&buf, indices)?;
+        let buf = a.view.buffer().and_then(|b| self.frame.bufs.get(&b)).cloned();
+        let buf = buf.ok_or_else(|| defect("an access of a buffer that is not bound here"))?;
         let width = self.width();
         let mut offset = Leaf::Uniform(ir.i64(0));
-        for (i, stride) in indices.iter().zip(buf.strides.clone()) {
+        for (i, stride) in a.indices.iter().zip(buf.strides.clone()) {
             let i = self.scalar(i)?;
             offset = value::add(ir, offset, value::mul(ir, i, Leaf::Uniform(stride), width), width);
         }
@@ -104,21 +101,6 @@ impl Emitter<'_> {
             offset = value::add(ir, value::mul(ir, offset, lanes, width), lane, width);
         }
         Ok(Place { buf, offset })
-    }
-
-    /// Subscripts under the buffer's layout. Quotients and remainders of split subscripts disappear here.
-    pub fn physical(&mut self, buf: &Buf, indices: Vec<Expr>) -> Result<Vec<Expr>> {
-        if buf.decl.layout.keeps_subscripts() {
-            return Ok(indices);
-        }
-        let key = (buf.decl.id, indices);
-        if let Some(done) = self.physical.get(&key) {
-            return Ok(done.clone());
-        }
-        let raw = lower::physical(&buf.decl, &key.1).map_err(refused)?;
-        let simple: Vec<Expr> = raw.iter().map(|e| simplify_expr(e, &self.ranges)).collect();
-        self.physical.insert(key, simple.clone());
-        Ok(simple)
     }
 
     pub fn load(&mut self, a: &Access) -> Result<Val> {
@@ -261,7 +243,7 @@ impl Emitter<'_> {
 
     /// Whether the lanes that are masked off are between the rows of a buffer, where nothing is.
     fn is_between_rows(&self, p: &Place, l: &Lanes) -> bool {
-        let row = p.buf.decl.extents.last().filter(|_| p.buf.private && p.buf.decl.layout.keeps_subscripts());
+        let row = p.buf.decl.extents.last().filter(|_| p.buf.private);
         let apart = p.buf.strides.len().checked_sub(2).and_then(|d| self.ir.as_const(p.buf.strides[d]));
         let (Some(row), Some(apart), Some(n)) =
             (row.and_then(|x| x.as_int()), apart.filter(|s| *s > 0), l.first)

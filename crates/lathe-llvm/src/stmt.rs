@@ -122,9 +122,7 @@ impl Emitter<'_> {
     /// Emits one branch of an `if`, with what its condition says.
     fn child(&mut self, s: &Stmt, child: usize, emit: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
         let mark = self.ranges.enter_child(s, child);
-        self.physical.clear();
         let out = emit(self);
-        self.physical.clear();
         self.ranges.leave(mark);
         out
     }

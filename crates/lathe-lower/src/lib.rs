@@ -12,7 +12,9 @@
 //! | [`reductions`] | `op=` but where lanes combine in order |
 //! | [`halves`] | arithmetic on floats of 16 bits |
 //! | [`pitches`] | rows in frames that end within a vector |
+//! | [`addresses`] | views, and layouts that move elements |
 
+pub mod addresses;
 pub mod calls;
 pub mod checks;
 pub mod halves;
@@ -28,9 +30,9 @@ use lathe_poly::simplify::simplify_function;
 /// The function as engines for CPUs take it. One that calls itself keeps these calls.
 ///
 /// # Errors
-/// Barriers that [`phases`] does not take away.
+/// Barriers that [`phases`] does not take away, views and layouts that [`addresses`] does not.
 pub fn lower(module: &Module, func: &Function) -> Result<Function, Unsupported> {
     let func = levels::on_cpus(&calls::inline(module, func))?;
     let func = simplify_function(&checks::in_blocks(&func));
-    Ok(pitches::apart(&halves::in_floats(&reductions::as_stores(module, &func))))
+    addresses::plain(&pitches::apart(&halves::in_floats(&reductions::as_stores(module, &func))))
 }

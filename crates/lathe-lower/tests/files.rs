@@ -5,7 +5,7 @@ use lathe_filetest::Front;
 use lathe_ir::lower::Unsupported;
 use lathe_ir::text::Ids;
 use lathe_ir::{Function, Module};
-use lathe_lower::{calls, checks, halves, levels, lower, phases, pitches, reductions};
+use lathe_lower::{addresses, calls, checks, halves, levels, lower, phases, pitches, reductions};
 
 struct Passes;
 
@@ -19,6 +19,7 @@ impl Front for Passes {
     fn apply(&self, module: &Module, func: &Function, steps: &str) -> Result<Function, Diagnostic> {
         let new = match steps {
             "all" => lower(module, func).map_err(refused)?,
+            "addresses" => addresses::plain(func).expect("layouts that CPUs have"),
             "calls" => calls::inline(module, func),
             "checks" => checks::in_blocks(func),
             "halves" => halves::in_floats(func),

@@ -35,13 +35,6 @@ pub fn evaluate(p: &Program, sizes: &Sizes, args: &[Value]) -> Result<Value, Dia
     let f = e.term(&p.term, &Scope::default())?;
     args.iter().try_fold(f, |f, a| e.apply(&f, a.clone()))
 }
-
-/// The value of a term, given the values of variables that are bound outside (innermost last).
-pub fn evaluate_term(t: &Term, sizes: &Sizes, outer: &[Value]) -> Result<Value, Diagnostic> {
-    let scope = outer.iter().fold(Scope::default(), |s, v| s.with(v.clone()));
-    Evaluator::new(sizes).term(t, &scope)
-}
-
 /// `f(args)` for a term of function type, with a budget of elements and applications.
 pub fn evaluate_applied(t: &Term, sizes: &Sizes, args: &[Value], budget: u64) -> Result<Value, Diagnostic> {
     let e = Evaluator { sizes, left: Cell::new(budget) };

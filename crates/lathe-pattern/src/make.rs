@@ -48,15 +48,6 @@ pub fn map(kind: &MapKind, f: Term, xs: Term) -> Option<Term> {
     let result = Type::array(n, to.clone());
     Some(applied(Prim::Map(kind.clone()), &[f, xs], result))
 }
-
-/// `map(f)` before it gets its array of `n` elements.
-pub fn map_function(kind: &MapKind, f: Term, n: &Nat) -> Option<Term> {
-    let (from, to) = f.ty().as_fun()?;
-    let result = Type::fun(Type::array(n.clone(), from.clone()), Type::array(n.clone(), to.clone()));
-    let ty = Type::fun(f.ty().clone(), result);
-    Some(Term::app(Term::prim(Prim::Map(kind.clone()), ty), f))
-}
-
 pub fn split(m: &Nat, xs: Term) -> Option<Term> {
     let (n, e) = elements(xs.ty())?;
     let result = Type::array(n.floor_div(m), Type::array(m.clone(), e));

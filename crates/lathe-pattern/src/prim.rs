@@ -257,18 +257,6 @@ impl Prim {
             _ => 1,
         }
     }
-
-    /// Says what, not how: must be gone before translation.
-    pub fn is_high_level(&self) -> bool {
-        matches!(
-            self,
-            Prim::Map(MapKind::High)
-                | Prim::Reduce(FoldKind::High, _)
-                | Prim::Scan(FoldKind::High)
-                | Prim::Iterate(_, FoldKind::High)
-        )
-    }
-
     /// Computes on scalars.
     pub fn is_scalar_operation(&self) -> bool {
         matches!(self, Prim::Unary(_) | Prim::Binary(_) | Prim::Math(_) | Prim::Cast(_) | Prim::Select)

@@ -132,12 +132,6 @@ impl Type {
             _ => false,
         }
     }
-
-    /// A scalar or an index, nothing compound.
-    pub fn is_single(&self) -> bool {
-        matches!(self.kind(), TypeKind::Scalar(_) | TypeKind::Index(_))
-    }
-
     pub fn has_meta(&self) -> bool {
         match self.kind() {
             TypeKind::Meta(_) => true,

@@ -4,12 +4,11 @@
 //! are their bits, and what is smaller is swapped within the word around it. Memory of one thread needs none of that.
 
 use crate::device::language::Language;
-use crate::emit::{Emitter, Result, Var, ill_formed, lift, unsupported};
+use crate::emit::{Emitter, Result, Var, ill_formed, unsupported};
 use crate::helpers::{memory_type, unsigned_type};
 use crate::writer::bare;
 use lathe_diagnostics::Places;
 use lathe_ir::build::var;
-use lathe_ir::lower::resolve;
 use lathe_ir::reduce::combine;
 use lathe_ir::stmt::{Atomic, AtomicOp, MemoryOrder};
 use lathe_ir::{Binder, Expr, ReduceOp, Scalar, Space, VarId};
@@ -127,8 +126,7 @@ impl Emitter<'_> {
         let Some(s) = a.target.elem.scalar().filter(|_| self.lanes.is_none()) else {
             return Err(unsupported(format!("the atomic `{}`", a.label), places));
         };
-        let (id, indices) = resolve(&a.target).map_err(lift)?;
-        let b = self.buf(id)?;
+        let (b, indices) = (self.buf_of(&a.target)?, &a.target.indices);
         let mut operands: Vec<&Expr> = Vec::new();
         a.op.for_each_expr(&mut |e| operands.push(e));
         self.begin(&indices.iter().chain(operands.iter().copied()).collect::<Vec<_>>());
@@ -139,7 +137,7 @@ impl Emitter<'_> {
             self.line(format!("const {} {name} = {};", memory_type(s), bare(&text)));
             values.push(name);
         }
-        let text = self.element(&b, &indices)?;
+        let text = self.element(&b, indices)?;
         let memory = match (self.device.map(|d| d.language), b.decl.space) {
             (None, _) => Memory::Host,
             (Some(_), Space::Stack | Space::Register) => Memory::Own,

@@ -8,10 +8,9 @@ use crate::names::{Names, sanitize};
 use crate::writer::Writer;
 use lathe_diagnostics::{Code, Diagnostic, Places};
 use lathe_engine::CheckTable;
-use lathe_ir::lower::{Unsupported, physical};
-use lathe_ir::{BufId, Buffer, Expr, Function, Label, Module, Scalar, Type, VarId};
+use lathe_ir::lower::Unsupported;
+use lathe_ir::{Access, BufId, Buffer, Expr, Function, Label, Module, Scalar, Type, VarId};
 use lathe_poly::Ranges;
-use lathe_poly::simplify::simplify_expr;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
@@ -324,21 +323,18 @@ impl<'a> Emitter<'a> {
         Ok(b)
     }
 
+    /// The buffer of an access, which after lowering names one.
+    pub fn buf_of(&mut self, a: &Access) -> Result<Buf> {
+        let id = a.view.buffer().ok_or_else(|| ill_formed("a view that is gone after lowering"))?;
+        self.buf(id)
+    }
+
     /// A stride of a parameter, captured if needed.
     pub fn stride(&mut self, b: &Buf, name: &str) -> String {
         if name != "1" && b.frame + 1 < self.frames.len() {
             self.capture(b.frame, name, format!("const int64_t {name}"));
         }
         name.to_string()
-    }
-
-    /// Physical subscripts under the buffer's layout, simplified by what is known here.
-    pub fn physical(&self, b: &Buf, indices: &[Expr]) -> Result<Vec<Expr>> {
-        let at = physical(&b.decl, indices).map_err(lift)?;
-        if b.decl.layout.keeps_subscripts() {
-            return Ok(at);
-        }
-        Ok(at.iter().map(|i| simplify_expr(i, &self.ranges)).collect())
     }
 
     /// The runtime table, captured like any other name.

@@ -2,14 +2,11 @@
 
 pub(crate) mod arith;
 
-use crate::emit::{
-    Buf, Emitter, Place, Result, Val, fallback, ill_formed, lift, not_in_registers, unsupported,
-};
+use crate::emit::{Buf, Emitter, Place, Result, Val, fallback, ill_formed, not_in_registers, unsupported};
 use crate::helpers::{memory_type, unsigned_type};
 use crate::writer::{bare, is_atom};
 use lathe_diagnostics::Places;
 use lathe_ir::build::{add, index, mul};
-use lathe_ir::lower::resolve;
 use lathe_ir::math::expand_expr;
 use lathe_ir::scalar::of_f64;
 use lathe_ir::visit::walk_expr;
@@ -235,12 +232,11 @@ impl Emitter<'_> {
     }
 
     fn load(&mut self, a: &Access) -> Result<Val> {
-        let (id, indices) = resolve(a).map_err(lift)?;
-        let b = self.buf(id)?;
-        if self.lanes.is_some() && self.varies(&indices) {
-            return self.lanes_load(&b, &indices, a);
+        let b = self.buf_of(a)?;
+        if self.lanes.is_some() && self.varies(&a.indices) {
+            return self.lanes_load(&b, &a.indices, a);
         }
-        let at = self.element(&b, &indices)?;
+        let at = self.element(&b, &a.indices)?;
         Ok(Val::scalar(at))
     }
 
@@ -252,12 +248,6 @@ impl Emitter<'_> {
 
     /// Elements from the one with all subscripts 0.
     pub fn offset(&mut self, b: &Buf, indices: &[Expr]) -> Result<String> {
-        let at = self.physical(b, indices)?;
-        self.physical_offset(b, &at)
-    }
-
-    /// The same for physical subscripts.
-    pub fn physical_offset(&mut self, b: &Buf, indices: &[Expr]) -> Result<String> {
         match &b.storage {
             Place::Param { strides, .. } => {
                 if indices.len() != strides.len() {

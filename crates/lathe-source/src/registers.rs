@@ -74,8 +74,7 @@ impl Emitter<'_> {
             return Err(not_in_registers());
         }
         let map = HashMap::from([(l.binder, l.lo.clone())]);
-        let at = self.physical(b, indices)?;
-        let terms = at.iter().map(|i| substitute(i, &map)).zip(strides);
+        let terms = indices.iter().map(|i| substitute(i, &map)).zip(strides);
         let offset = terms.fold(index(0), |sum, (i, s)| add(sum, mul(i, s.clone()))).as_int();
         let w = i64::from(*width);
         let whole = offset.filter(|o| *o >= 0 && o % w == 0).and_then(|o| names.get((o / w) as usize));

@@ -8,7 +8,7 @@ use crate::helpers::memory_type;
 use crate::writer::{bare, is_atom};
 use lathe_diagnostics::Places;
 use lathe_ir::build::{add, int, sub};
-use lathe_ir::lower::{resolve, storage};
+use lathe_ir::lower::storage;
 use lathe_ir::visit::substitute_stmt;
 use lathe_ir::{Access, Buffer, Executor, Expr, Loop, Space, Stmt, StmtKind, Store};
 use lathe_lower::{halves, reductions};
@@ -124,29 +124,28 @@ impl Emitter<'_> {
         if self.copied(st, None)? {
             return Ok(());
         }
-        let (id, indices) = resolve(&st.target).map_err(lift)?;
+        let indices = &st.target.indices;
         let mut exprs: Vec<&Expr> = indices.iter().collect();
         exprs.push(&st.value);
         self.begin(&exprs);
         let v = self.expr(&st.value)?;
-        let b = self.buf(id)?;
-        if v.lanes || self.lanes.is_some() && self.varies(&indices) {
-            return self.lanes_store(&b, &indices, &st.target, &v, st.nontemporal);
+        let b = self.buf_of(&st.target)?;
+        if v.lanes || self.lanes.is_some() && self.varies(indices) {
+            return self.lanes_store(&b, indices, &st.target, &v, st.nontemporal);
         }
-        let at = self.element(&b, &indices)?;
+        let at = self.element(&b, indices)?;
         self.line(format!("{at} = {};", bare(&v.text)));
         Ok(())
     }
 
     /// Arithmetic on integers: the element need not exist.
     fn prefetch(&mut self, a: &Access) -> Result<()> {
-        let (id, indices) = resolve(a).map_err(lift)?;
-        let b = self.buf(id)?;
+        let b = self.buf_of(a)?;
         if self.lanes.is_some() || self.device.is_some() || !matches!(b.storage, Place::Param { .. }) {
             return Ok(());
         }
-        self.begin(&indices.iter().collect::<Vec<_>>());
-        let offset = self.offset(&b, &indices)?;
+        self.begin(&a.indices.iter().collect::<Vec<_>>());
+        let offset = self.offset(&b, &a.indices)?;
         let (name, offset) = (&b.name, parenthesized(&offset));
         self.line(format!(
             "__builtin_prefetch((const char *)((uintptr_t){name} + (uintptr_t){offset} * sizeof *{name}), 0, 2);"

@@ -47,7 +47,7 @@ pub use decide::decide;
 pub use handle::{Handle, History, Made};
 pub use optimize::optimize;
 pub use rule::{Cursor, Edit, Rule};
-pub use subject::{Subject, apply, open_all, replay, run};
+pub use subject::{Subject, apply, apply_rule, open_all, replay, run};
 
 /// Every rule that changes the structure of loops: one entry per file.
 static STRUCTURAL: &[&Rule] = &[

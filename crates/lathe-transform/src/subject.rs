@@ -5,7 +5,7 @@ use crate::codes;
 use crate::handle::History;
 use crate::names;
 use crate::predicates;
-use crate::rule::{Cursor, Edit};
+use crate::rule::{Cursor, Edit, Rule};
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::structural_hash;
 use lathe_ir::visit::{self, Path};
@@ -78,6 +78,11 @@ pub fn apply(cursor: &Cursor, name: &str, args: &Args) -> Result<Edit, Refusal> 
             Diagnostic::error(codes::ARGUMENT, format!("there is no rule `{name}`")).into_refusal(name)
         );
     };
+    apply_rule(cursor, rule, args)
+}
+
+/// Applies a rule, be it in the table or not, as [`apply`] does.
+pub fn apply_rule(cursor: &Cursor, rule: &'static Rule, args: &Args) -> Result<Edit, Refusal> {
     args.check(&rule.signature)?;
     let mut edit = lathe_analysis::within_work(WORK, || crate::work::perform(cursor, rule, args))?;
     edit.evidence.before = digest(cursor.func);

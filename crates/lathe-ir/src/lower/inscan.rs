@@ -36,6 +36,16 @@ impl InScan<'_> {
     /// # Errors
     /// Why the lanes of such a loop could not be run at once.
     pub fn of(l: &Loop, width: u32) -> Result<InScan<'_>, &'static str> {
+        let s = InScan::parts(l, width)?;
+        independent(l, s.acc, &s.reduce.values[0], s.uses)?;
+        Ok(s)
+    }
+
+    /// The same of a loop that was decided before its accesses were lowered.
+    ///
+    /// # Errors
+    /// If it has not the form of such a loop.
+    pub fn parts(l: &Loop, width: u32) -> Result<InScan<'_>, &'static str> {
         if l.step != 1 || l.hi != add(l.lo.clone(), index(i64::from(width))) {
             return Err("its trip count is not the constant number of lanes");
         }
@@ -44,7 +54,7 @@ impl InScan<'_> {
         let Some(r) = first.as_reduce() else {
             return Err("it does not begin with the update of the running value");
         };
-        let ([target], [value]) = (&r.targets[..], &r.values[..]) else {
+        let ([target], [_]) = (&r.targets[..], &r.values[..]) else {
             return Err("its reduction has several targets");
         };
         let (View::Buffer(acc), true, Some(ty)) =
@@ -55,7 +65,6 @@ impl InScan<'_> {
         if matches!(r.op, ReduceOp::ArgMin | ReduceOp::ArgMax | ReduceOp::User(_)) {
             return Err("its operator is not built in, or has several results");
         }
-        independent(l, *acc, value, uses)?;
         Ok(InScan { width, reduce: r, acc: *acc, ty, uses })
     }
 }

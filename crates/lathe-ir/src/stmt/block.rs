@@ -19,7 +19,7 @@ pub enum Item {
 }
 
 impl Item {
-    /// The statement of an entry, around nothing.
+    /// The entry as a statement; a `let` or local array has an empty body.
     pub fn alone(&self) -> Stmt {
         rebuilt(vec![self.clone()])
     }

@@ -1,11 +1,10 @@
 //! What copy units do, and loops that are written out: statements that a device's kernel spells in its own way.
 
 use super::language::Language;
-use crate::emit::{Buf, Emitter, Place, Result, lift};
+use crate::emit::{Buf, Emitter, Place, Result};
 use crate::writer::bare;
 use lathe_device::copies::source;
 use lathe_ir::build::{add, index, mul};
-use lathe_ir::lower::{physical, resolve};
 use lathe_ir::visit::substitute;
 use lathe_ir::{BinOp, Expr, ExprKind, Loop, Store, VarId};
 use lathe_poly::Linear;
@@ -78,8 +77,7 @@ impl Emitter<'_> {
                 Some(all.map_or(cond.clone(), |(v, _)| substitute(cond, &HashMap::from([(v, index(0))]))));
         }
         for a in [&st.target, from] {
-            let (id, mut indices) = resolve(a).map_err(lift)?;
-            let b = self.buf(id)?;
+            let (b, mut indices) = (self.buf_of(a)?, a.indices.clone());
             if let Some((v, n)) = all {
                 if !together(&b, &indices, v, n) {
                     return Ok(false);
@@ -124,8 +122,8 @@ fn alike(cond: &Expr, v: VarId, n: i64) -> bool {
 /// Whether iterations `0..n` of `v` name neighbours of which the first one's number is a multiple of `n`.
 fn together(b: &Buf, indices: &[lathe_ir::Expr], v: VarId, n: i64) -> bool {
     let Place::Local { strides } = &b.storage else { return false };
-    let Ok(at) = physical(&b.decl, indices) else { return false };
-    let sum = at.into_iter().zip(strides).fold(index(0), |sum, (i, s)| add(sum, mul(i, s.clone())));
+    let terms = indices.iter().zip(strides);
+    let sum = terms.fold(index(0), |sum, (i, s)| add(sum, mul(i.clone(), s.clone())));
     let form = Linear::of(&sum);
     let others = |(atom, k): &(lathe_ir::Expr, i64)| {
         let inside = lathe_ir::visit::vars_of(atom).contains(&v);

@@ -25,7 +25,7 @@ use lathe_ir::lower::inscan::expand_function;
 use lathe_ir::lower::storage;
 use lathe_ir::visit::walk;
 use lathe_ir::{BufId, Buffer, Function, Mode, Module, Scalar, Space, Stmt, StmtKind};
-use lathe_lower::halves;
+use lathe_lower::{addresses, halves};
 use lathe_poly::simplify::simplify_function;
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
@@ -98,6 +98,7 @@ pub fn emit(module: &Module, func: &Function, language: Language, limits: Limits
         return Err(race);
     }
     let lowered = halves::in_floats(&expand_function(module, &lowered));
+    let lowered = addresses::plain(&lowered).map_err(lift)?;
     let plan = lathe_device::plan(&lowered)?;
     let mut e = Emitter::new(module, &lowered, &table);
     e.names = Names::of_devices();

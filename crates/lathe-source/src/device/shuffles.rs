@@ -5,11 +5,10 @@
 //! Where threads are rows of `n`, `t % n` stands for `t`, and every row does it for itself.
 
 use super::Language;
-use crate::emit::{Device, Emitter, Result, Var, ill_formed, lift};
+use crate::emit::{Device, Emitter, Result, Var, ill_formed};
 use crate::helpers::memory_type;
 use crate::writer::bare;
 use lathe_ir::build::var;
-use lathe_ir::lower::resolve;
 use lathe_ir::reduce::combine;
 use lathe_ir::visit::{fold, substitute};
 use lathe_ir::{Access, BinOp, Binder, Expr, ExprKind, Reduce, Scalar, Space, Stmt, StmtKind, VarId};
@@ -75,8 +74,7 @@ impl<'a> Halving<'a> {
         }
         let reduce = named(then, &mut names).as_reduce()?;
         let here = |a: &Access| {
-            let (id, indices) = resolve(a).ok()?;
-            Some((id, indices.iter().map(|i| substitute(i, &names)).collect::<Vec<_>>()))
+            Some((a.view.buffer()?, a.indices.iter().map(|i| substitute(i, &names)).collect::<Vec<_>>()))
         };
         let mut out = Vec::new();
         for (target, value) in reduce.targets.iter().zip(&reduce.values) {
@@ -187,8 +185,7 @@ impl Emitter<'_> {
         }
         let mut mine = Vec::new();
         for (target, indices) in first.reduce.targets.iter().zip(&first.indices) {
-            let (id, _) = resolve(target).map_err(lift)?;
-            let b = self.buf(id)?;
+            let b = self.buf_of(target)?;
             self.begin(&indices.iter().collect::<Vec<_>>());
             let element = self.element(&b, indices)?;
             let v = self.value_in_register(target, "mine");

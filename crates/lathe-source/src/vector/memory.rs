@@ -11,16 +11,14 @@ impl Emitter<'_> {
     /// How far the element moves from lane to lane, if that is a constant number of elements.
     pub fn step(&mut self, b: &Buf, indices: &[Expr]) -> Result<Option<i64>> {
         let Some(binder) = self.lanes.as_ref().map(|l| l.binder) else { return Ok(None) };
-        let (at, strides): (Vec<Expr>, Vec<Option<i64>>) = match &b.storage {
-            Place::Param { strides, .. } => {
-                (indices.to_vec(), strides.iter().map(|s| (s == "1").then_some(1)).collect())
-            }
+        let strides: Vec<Option<i64>> = match &b.storage {
+            Place::Param { strides, .. } => strides.iter().map(|s| (s == "1").then_some(1)).collect(),
             Place::Local { strides } | Place::Registers { strides, .. } => {
-                (self.physical(b, indices)?, strides.iter().map(Expr::as_int).collect())
+                strides.iter().map(Expr::as_int).collect()
             }
         };
         let mut total = 0i64;
-        for (i, s) in at.iter().zip(strides) {
+        for (i, s) in indices.iter().zip(strides) {
             if !self.varies(std::slice::from_ref(i)) {
                 continue;
             }
@@ -45,8 +43,8 @@ impl Emitter<'_> {
             None => var_id(l.base, l.lo.ty().scalar().unwrap_or(Scalar::Index)),
         };
         let map = HashMap::from([(l.binder, first)]);
-        let at: Vec<Expr> = self.physical(b, indices)?.iter().map(|i| substitute(i, &map)).collect();
-        let offset = self.physical_offset(b, &at)?;
+        let at: Vec<Expr> = indices.iter().map(|i| substitute(i, &map)).collect();
+        let offset = self.offset(b, &at)?;
         Ok(format!("&{}[{}]", b.name, bare(&offset)))
     }
 
@@ -74,9 +72,8 @@ impl Emitter<'_> {
                 sum
             }
             Place::Local { strides } => {
-                let at = self.physical(b, indices)?;
-                let sum =
-                    at.into_iter().zip(strides).fold(index(0), |sum, (i, s)| add(sum, mul(i, s.clone())));
+                let terms = indices.iter().zip(strides);
+                let sum = terms.fold(index(0), |sum, (i, s)| add(sum, mul(i.clone(), s.clone())));
                 self.expr(&sum)?
             }
             Place::Registers { .. } => return Err(crate::emit::not_in_registers()),

@@ -219,12 +219,6 @@ impl Space {
     pub fn value_of(&self, param: usize, i: u32) -> Option<Value> {
         (i < self.domains[param].len()).then(|| self.domains[param].value(i))
     }
-
-    /// The number of a value of a declared parameter.
-    pub fn position_of(&self, param: usize, v: &Value) -> Option<u32> {
-        self.domains[param].position(v)
-    }
-
     /// The number of levels of the chain of trees, which is the number of parameters.
     pub fn dimensions(&self) -> usize {
         self.levels.len()

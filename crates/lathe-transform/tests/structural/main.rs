@@ -1,5 +1,6 @@
 //! Rules that change the structure of loops, and strategies over them, against the interpreter.
 
+mod adding;
 mod handles;
 mod passes;
 mod random;
