@@ -44,8 +44,9 @@ def begun():
     % SOURCE
     + """
 %s
-threading.Thread(target=begun, daemon=True).start()
 try:
+    # The signal may arrive before the call begins.
+    threading.Thread(target=begun, daemon=True).start()
     call()
 except BaseException as e:
     print(type(e).__name__, e)
