@@ -4,13 +4,13 @@ use crate::accesses::Known;
 use crate::count::Values;
 use crate::instructions::Walk;
 use crate::traffic::Traffic;
-use crate::trips::UNKNOWN_TRIPS;
-use lathe_ir::{Executor, Function, Scalar, Stage, build, visit};
+use crate::trips::STEPS;
+use lathe_ir::{Function, Scalar, Stage, build, visit};
 use lathe_target::Machine;
 use std::collections::{BTreeMap, HashMap};
 
 /// Bytes per cycle and thread from the second cache, the third, and memory.
-const BANDWIDTH: [f64; 3] = [64.0, 32.0, 14.0];
+const BANDWIDTH: [f64; 3] = [64.0, 20.0, 14.0];
 /// Of what instructions and traffic take, so much does not overlap.
 const SERIAL: f64 = 0.25;
 
@@ -39,12 +39,11 @@ pub fn estimate(func: &Function, sizes: &BTreeMap<String, i64>, machine: &Machin
         .iter()
         .map(|b| (b.id, build::index(sizes.get(&*b.name).copied().unwrap_or(256))))
         .collect();
-    // Numbers of steps and the like.
     for p in &func.params {
         if let lathe_ir::ParamKind::Scalar(b) = &p.kind
             && b.ty == Scalar::Index
         {
-            constants.insert(b.id, build::index(UNKNOWN_TRIPS as i64));
+            constants.insert(b.id, build::index(STEPS));
         }
     }
     let mut known = lathe_ir::math::expand_function(func);
@@ -59,15 +58,5 @@ pub fn estimate(func: &Function, sizes: &BTreeMap<String, i64>, machine: &Machin
     let (instructions, overhead) = Walk::new(machine, &names, func.stage == Stage::Plain).total(&known.body);
     let moved = Traffic { machine, known: &names, values: Values::new() }.of(&known.body);
     let bytes = moved.iter().zip(BANDWIDTH).map(|(m, b)| m / b).sum::<f64>();
-    Estimate { instructions, traffic: bytes / shares(&known, machine), overhead }
-}
-
-/// How many threads move the bytes.
-fn shares(f: &Function, machine: &Machine) -> f64 {
-    let mut parallel = false;
-    visit::walk(&f.body, &mut |s, _| {
-        parallel |= s.as_loop().is_some_and(|l| l.exec == Executor::Cpu);
-        true
-    });
-    if parallel { machine.threads.max(1) as f64 } else { 1.0 }
+    Estimate { instructions, traffic: bytes, overhead }
 }

@@ -6,7 +6,7 @@
 
 use crate::accesses::{Along, Known, Place, loads};
 use crate::count::Values;
-use crate::trips::{UNKNOWN_TRIPS, decides, typical};
+use crate::trips::{UNKNOWN_TRIPS, decides, typical, typical_of};
 use lathe_ir::interp::evaluate;
 use lathe_ir::stmt::Establishes;
 use lathe_ir::visit::leaves_lanes;
@@ -199,7 +199,7 @@ impl<'a> Walk<'a> {
         let values: Vec<(Option<i64>, f64)> = match bounds {
             Some((lo, hi)) if kind == Kind::Serial && trips > 1.0 && decides(&l.body, l.binder.id) => {
                 let last = lo.saturating_add((trips as i64 - 1).saturating_mul(l.step));
-                vec![(Some(typical(lo, hi.saturating_sub(l.step), l.step)), trips - 1.0), (Some(last), 1.0)]
+                vec![(Some(typical_of(l, lo, hi.saturating_sub(l.step))), trips - 1.0), (Some(last), 1.0)]
             }
             Some((lo, hi)) => vec![(Some(typical(lo, hi, l.step)), trips)],
             None => vec![(None, trips)],

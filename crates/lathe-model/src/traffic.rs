@@ -6,9 +6,9 @@
 
 use crate::accesses::{Known, Place, loads};
 use crate::count::Values;
-use crate::trips::{UNKNOWN_TRIPS, typical};
+use crate::trips::{UNKNOWN_TRIPS, typical_of};
 use lathe_ir::interp::evaluate;
-use lathe_ir::{Buffer, Loop, Space, Stmt, VarId};
+use lathe_ir::{Buffer, Executor, Loop, Space, Stmt, VarId, visit};
 use lathe_target::Machine;
 
 use std::sync::Arc;
@@ -48,15 +48,25 @@ impl Traffic<'_> {
     /// What a body moves where it runs again and again: what fits a cache stays there.
     pub fn of(&mut self, body: &Stmt) -> Moved {
         let (regions, mut moved) = self.go(body);
-        let all = self.bytes(&regions);
+        let all = self.footprint(&regions);
         let past: f64 = regions.iter().filter(|r| r.past).map(|r| self.size(r)).sum();
         for (level, m) in moved.iter_mut().enumerate() {
             if all <= self.room(level) {
                 *m = 0.0;
             }
         }
-        moved[2] += past;
+        moved[2] += past / self.threads(body);
         moved
+    }
+
+    /// How many threads there are, if any loop runs on them.
+    fn threads(&self, body: &Stmt) -> f64 {
+        let mut parallel = false;
+        visit::walk(body, &mut |s, _| {
+            parallel |= s.as_loop().is_some_and(|l| l.exec == Executor::Cpu);
+            !parallel
+        });
+        if parallel { self.machine.threads.max(1) as f64 } else { 1.0 }
     }
 
     /// Bytes of a cache that one body may count on.
@@ -102,9 +112,9 @@ impl Traffic<'_> {
             }
             (0..3).for_each(|i| sum[i] += m[i]);
         }
-        let bytes = self.bytes(&regions);
+        let (bytes, all) = (self.bytes(&regions), self.footprint(&regions));
         for (level, m) in sum.iter_mut().enumerate() {
-            if bytes <= self.room(level) {
+            if all <= self.room(level) {
                 *m = m.min(bytes);
             }
         }
@@ -121,21 +131,25 @@ impl Traffic<'_> {
             return (Vec::new(), [0.0; 3]);
         }
         if let (Some(lo), Some(hi)) = bounds {
-            self.values.insert(l.binder.id, typical(lo, hi, l.step));
+            self.values.insert(l.binder.id, typical_of(l, lo, hi));
         }
         let (mut regions, moved) = self.go(&l.body);
         self.values.remove(&l.binder.id);
-        let once = self.bytes(&regions);
+        let once = self.footprint(&regions);
         for r in &mut regions {
             close(r, l, bounds.0.unwrap_or(0), trips);
         }
         let mut merged = Vec::new();
         regions.into_iter().for_each(|r| add(&mut merged, r));
         let union = self.bytes(&merged);
+        let threads =
+            if l.exec == Executor::Cpu { trips.min(self.machine.threads.max(1) as f64) } else { 1.0 };
         let mut out = [0.0; 3];
         for (level, m) in out.iter_mut().enumerate() {
             let apart = trips * moved[level];
             *m = if once <= self.room(level) { apart.min(union) } else { apart };
+            // Threads move bytes at the same time.
+            *m /= threads;
         }
         (merged, out)
     }
@@ -169,6 +183,12 @@ impl Traffic<'_> {
         b.extents.len() < 2 || (row as u64 * bytes).is_multiple_of(self.machine.vector_bytes)
     }
 
+    /// Bytes that a cache must hold.
+    fn footprint(&self, regions: &[Region]) -> f64 {
+        regions.iter().filter(|r| !r.past).map(|r| self.size(r)).sum()
+    }
+
+    /// Bytes that move, where each element moves once.
     fn bytes(&self, regions: &[Region]) -> f64 {
         regions.iter().filter(|r| !r.past).map(|r| self.size(r) * r.weight).sum()
     }

@@ -1,7 +1,7 @@
 //! How often loops run, and with what: what instructions and traffic both ask.
 
 use lathe_ir::visit::vars_of;
-use lathe_ir::{Expr, Stmt, VarId};
+use lathe_ir::{Executor, Expr, Loop, Stmt, VarId};
 use std::collections::HashSet;
 
 /// Whether bounds or conditions inside mention a variable, or what `let` names after it.
@@ -26,6 +26,23 @@ pub(crate) fn decides(s: &Stmt, var: VarId) -> bool {
 
 /// How often a loop runs where data decide.
 pub(crate) const UNKNOWN_TRIPS: f64 = 16.0;
+/// What stands for numbers of steps and the like that are arguments.
+pub(crate) const STEPS: i64 = 100;
+
+/// The value of a loop's variable that stands for most of them: [`typical`], but of a wavefront, whose middle one is the
+/// longest, the one halfway there.
+pub(crate) fn typical_of(l: &Loop, lo: i64, hi: i64) -> i64 {
+    let middle = typical(lo, hi, l.step);
+    let mut body = &l.body;
+    while let Some([one]) = body.as_seq() {
+        body = one;
+    }
+    let diagonal = body.as_loop().is_some_and(|inner| {
+        let told = [&inner.lo, &inner.hi].into_iter().all(|e| vars_of(e).contains(&l.binder.id));
+        inner.exec == Executor::Cpu && told
+    });
+    if diagonal { typical(lo, middle.saturating_add(l.step), l.step) } else { middle }
+}
 
 /// The value of a loop's variable that stands for most of them: the middle one.
 pub(crate) fn typical(lo: i64, hi: i64, step: i64) -> i64 {

@@ -30,6 +30,7 @@ pub static RULE: Rule = Rule {
             Formal::optional("vector", Sort::Int),
             Formal::optional("jam", Sort::Int),
             Formal::optional("lanes", Sort::Word),
+            Formal::optional("parallel", Sort::Word),
         ],
         summary: "polyhedral scheduling: computes new loops for all statements of a nest: fused, interchanged, skewed, tiled, with vector lanes inside",
         page: "\
@@ -48,6 +49,9 @@ function.
   not contiguous, by gathers and scatters, where there is no contiguous loop; `lanes: dense`, the default, does not.
 * `jam: 4` jams that many iterations of another independent loop, with the reduction innermost, so that results
   stay in registers.
+* `parallel: outer` runs the outermost loop whose iterations are independent on host threads; where there is none, loops
+  inside are tried. `parallel: wavefront` also takes tiles that depend on one another, along the diagonals of the
+  first two tile loops (it needs `tile:`). `parallel: none` is the default.
 
 **Legal** if every dependence keeps its order and every instance is run once, which is checked as for every step.
 Refused (`E0625`): bounds or conditions around loops that are not affine, variables and local arrays that are
@@ -78,6 +82,9 @@ struct Wanted {
     jam: i64,
     /// Elements of neighbouring lanes may lie apart.
     apart: bool,
+    /// A loop runs on threads; tiles on diagonals do, too.
+    threads: bool,
+    wavefront: bool,
 }
 
 /// The widest tiles, the most lanes and copies.
@@ -177,6 +184,7 @@ impl Wanted {
             let n = args.opt_positive(rule, name, position)?.unwrap_or(1);
             if n > most { Err(refuse(format!("`{rule}`: `{name}: {n}` is too large"))) } else { Ok(n) }
         };
+        let parallel = args.opt_word(rule, "parallel", 6, &["none", "outer", "wavefront"])?;
         let wanted = Wanted {
             fuse: match args.opt_word(rule, "fuse", 1, &["max", "smart", "none"])? {
                 Some("max") => Fuse::Max,
@@ -187,6 +195,8 @@ impl Wanted {
             lanes: number("vector", 3, MOST[1])?,
             jam: number("jam", 4, MOST[2])?,
             apart: args.opt_word(rule, "lanes", 5, &["dense", "any"])? == Some("any"),
+            threads: matches!(parallel, Some("outer" | "wavefront")),
+            wavefront: parallel == Some("wavefront"),
         };
         match (wanted.lanes as u64).is_power_of_two() {
             true => Ok(wanted),
@@ -196,7 +206,7 @@ impl Wanted {
 
     /// A tree whose innermost loops are given.
     fn stage(&self) -> Stage {
-        if self.lanes > 1 || self.jam > 1 { Stage::Scheduled } else { Stage::Plain }
+        if self.lanes > 1 || self.jam > 1 || self.threads { Stage::Scheduled } else { Stage::Plain }
     }
 }
 
@@ -343,22 +353,58 @@ fn plans(s: &Schedule, wanted: &Wanted) -> Vec<BandPlan> {
     let mut out = Vec::new();
     let all: Vec<usize> = (0..s.units.len()).collect();
     let moves: Vec<_> = all.iter().map(|u| s.directions(*u)).collect();
-    walk(s, &s.tree, &all, wanted, &moves, &mut out);
+    walk(s, &s.tree, &all, wanted, &moves, false, &mut out);
     out
 }
 
 /// How the iterators of a unit change along a member of a band.
 type Moves = HashMap<(usize, usize), Vec<i64>>;
 
-fn walk(s: &Schedule, t: &Tree, units: &[usize], wanted: &Wanted, moves: &[Moves], out: &mut Vec<BandPlan>) {
+fn walk(
+    s: &Schedule,
+    t: &Tree,
+    units: &[usize],
+    wanted: &Wanted,
+    moves: &[Moves],
+    concurrent: bool,
+    out: &mut Vec<BandPlan>,
+) {
     match t {
         Tree::Leaf => {}
-        Tree::Sequence(parts) => parts.iter().for_each(|(inside, t)| walk(s, t, inside, wanted, moves, out)),
+        Tree::Sequence(parts) => {
+            parts.iter().for_each(|(inside, t)| walk(s, t, inside, wanted, moves, concurrent, out));
+        }
         Tree::Band { members, permutable, child } => {
             let band = out.len();
-            out.push(plan(s, band, members, *permutable, innermost(child), units, wanted, moves));
-            walk(s, child, units, wanted, moves, out);
+            let mut plan = plan(s, band, members, *permutable, innermost(child), units, wanted, moves);
+            if wanted.threads && !concurrent {
+                on_threads(s, band, *permutable, wanted, &mut plan);
+            }
+            let concurrent = concurrent || plan.threads.is_some();
+            out.push(plan);
+            walk(s, child, units, wanted, moves, concurrent, out);
         }
+    }
+}
+
+/// Chooses the loop of a band that runs on threads, if there is one: the outermost one that carries no dependence, or
+/// tiles along diagonals.
+fn on_threads(s: &Schedule, band: usize, permutable: bool, wanted: &Wanted, plan: &mut BandPlan) {
+    let tiled: Vec<usize> = plan.order.iter().copied().filter(|m| plan.tile(*m) > 1).collect();
+    if tiled.is_empty() {
+        let inner = plan.blocks.last().filter(|b| b.2).map(|b| b.0);
+        let free = |n: &usize| s.independent(band, plan.order[*n], &plan.order[..*n]);
+        plan.threads =
+            (0..plan.order.len()).filter(|n| Some(plan.order[*n]) != inner).find(free).map(|n| plan.order[n]);
+        return;
+    }
+    // Tiles of other members hold several of their iterations.
+    plan.threads = tiled.iter().copied().find(|m| s.independent(band, *m, &[]));
+    if let (None, true, [a, b, ..]) = (plan.threads, wanted.wavefront && permutable, tiled.as_slice())
+        && s.forward(band, *a)
+        && s.forward(band, *b)
+    {
+        (plan.threads, plan.wavefront) = (Some(*b), true);
     }
 }
 
@@ -384,7 +430,7 @@ fn plan(
 ) -> BandPlan {
     let all = 0..members.len();
     let mut plan =
-        BandPlan { order: all.clone().collect(), tiles: vec![0; members.len()], blocks: Vec::new() };
+        BandPlan { order: all.clone().collect(), tiles: vec![0; members.len()], ..BandPlan::default() };
     let tiled = permutable && members.len() > 1 && wanted.tile > 1;
     let along: Vec<Along> = all.clone().map(|m| Along::of(s, (band, m), units, moves)).collect();
     let may = all.clone().filter(|m| {
@@ -403,7 +449,7 @@ fn plan(
         }
         return plan;
     };
-    let reduces = all.clone().any(|m| !along[m].moves_results);
+    let reduces = all.clone().any(|m| along[m].reduces);
     let jammed = all
         .filter(|m| {
             let good = along[*m].moves_results && along[*m].same > 0;
@@ -411,7 +457,7 @@ fn plan(
         })
         .max_by_key(|m| (along[*m].same, *m));
     let others = plan.order.iter().copied().filter(|m| *m != v && Some(*m) != jammed);
-    let (free, carrying): (Vec<usize>, Vec<usize>) = others.partition(|m| along[*m].moves_results);
+    let (carrying, free): (Vec<usize>, Vec<usize>) = others.partition(|m| along[*m].reduces);
     match jammed {
         Some(u) => {
             plan.order = free.into_iter().chain([u, v]).chain(carrying).collect();
@@ -446,6 +492,8 @@ struct Along {
     far: usize,
     /// What is written is another element each time.
     moves_results: bool,
+    /// What one of the most frequent statements writes is the same element each time.
+    reduces: bool,
 }
 
 impl Along {
@@ -469,8 +517,9 @@ impl Along {
                 for (a, mode) in s.accesses() {
                     let change = change(&a.indices, &by);
                     out.count(change, often);
-                    out.moves_results &=
-                        change != Some(0) || matches!(mode, lathe_ir::stmt::AccessMode::Read);
+                    let stays = change == Some(0) && mode.writes();
+                    out.moves_results &= !stays;
+                    out.reduces |= stays && often;
                 }
                 s.for_each_part(&mut |p| {
                     p.for_each_expr(&mut |e| {

@@ -177,7 +177,7 @@ pub(super) fn carriers(
 }
 
 /// Whether a dependence is carried by a member, and by none of the others. `None`: unknown.
-fn crosses(
+pub(super) fn crosses(
     context: &Context,
     units: &[Unit],
     d: &Dependence,
@@ -188,6 +188,18 @@ fn crosses(
     let apart = [far.offset(-1)?, far.scaled(-1)?.offset(-1)?];
     let sides: Vec<Conj> = apart.into_iter().map(|lin| vec![Con { lin, eq: false }]).collect();
     within(context, units, d, others, &sides)
+}
+
+/// Whether a dependence goes backwards along a member, within one iteration of all others. `None`: unknown.
+pub(super) fn back(
+    context: &Context,
+    units: &[Unit],
+    d: &Dependence,
+    member: &Member,
+    others: &[&Member],
+) -> Option<bool> {
+    let far = distance(context, units, d, member)?;
+    within(context, units, d, others, &[vec![Con { lin: far.scaled(-1)?.offset(-1)?, eq: false }]])
 }
 
 /// Whether a dependence stays within an iteration of all these members. `None`: nobody knows.

@@ -25,6 +25,18 @@ pub struct BandPlan {
     /// Members that are jammed into the innermost loops: by how many iterations, and as vector lanes or
     /// unrolled. Lanes come last.
     pub blocks: Vec<(usize, i64, bool)>,
+    /// The member whose iterations, or tiles if it has any, run on threads.
+    pub threads: Option<usize>,
+    /// The tiles of the first two members that have any run along diagonals, one diagonal after the other.
+    pub wavefront: bool,
+}
+
+impl BandPlan {
+    /// How many iterations of a member, or blocks of them, a tile has; at most one if there are no tiles.
+    pub fn tile(&self, member: usize) -> i64 {
+        let each = self.blocks.iter().find(|b| b.0 == member).map_or(1, |b| b.1);
+        self.tiles.get(member).copied().unwrap_or(0) / each.max(1)
+    }
 }
 
 /// The loops of a schedule, with a plan for each band in the order of the tree, outer ones first. A range is split at
@@ -82,9 +94,10 @@ struct UnitCode {
 }
 
 enum Node {
-    Loop(Col, Box<Node>),
-    /// A block: its extent, and its executor.
-    Block(Col, i64, Executor, Box<Node>),
+    /// A loop, and whether it runs on threads.
+    Loop(Col, bool, Box<Node>),
+    /// A block: its extent, its executor, and the band and member that it is of.
+    Block(Col, i64, Executor, (usize, usize), Box<Node>),
     Sequence(Vec<(Vec<usize>, Node)>),
     Leaf,
 }
@@ -135,10 +148,11 @@ impl Generator<'_> {
             }
             Tree::Band { members, child, .. } => (members, child),
         };
-        let plan = plans.get(*bands).ok_or("a band has no plan")?;
+        let (plan, band) = (plans.get(*bands).ok_or("a band has no plan")?, *bands);
         *bands += 1;
         let names: Vec<String> = members.iter().map(|m| self.name(m, units)).collect();
         let (mut outer, mut inner, mut tiles) = (Vec::new(), Vec::new(), Vec::new());
+        let mut concurrent = None;
         let mut ties = Conj::new();
         let mut values: HashMap<usize, Lin> = HashMap::new();
         let tie = |lin: Option<Lin>, ties: &mut Conj| -> Result<(), String> {
@@ -147,13 +161,12 @@ impl Generator<'_> {
         };
         for m in &plan.order {
             let block = plan.blocks.iter().find(|b| b.0 == *m);
-            let width = plan.tiles.get(*m).copied().unwrap_or(0);
             // The tile counts what its loop counts: iterations, or blocks of them.
-            let (value, counted, each) = match block {
+            let (value, counted) = match block {
                 None => {
                     let c = self.dim(names[*m].clone());
                     outer.push(c);
-                    (Lin::atom(c), Lin::atom(c), 1)
+                    (Lin::atom(c), Lin::atom(c))
                 }
                 Some((_, n, lanes)) => {
                     let width = plan.tiles.get(*m).copied().unwrap_or(0);
@@ -171,25 +184,33 @@ impl Generator<'_> {
                         .ok_or("the coefficients grow too large")?;
                     let value =
                         value.plus(&skew.unwrap_or_default(), 1).ok_or("the coefficients grow too large")?;
-                    (value, Lin::atom(q), *n)
+                    (value, Lin::atom(q))
                 }
             };
             values.insert(*m, value);
-            let width = width / each;
+            let width = plan.tile(*m);
+            let mut own = outer.last().copied();
             if width > 1 {
                 let t = self.dim(Role::Tile.of(&names[*m]));
-                tiles.push(t);
-                let below = counted.combine(1, &Lin::atom(t), -width);
-                tie(below.clone(), &mut ties)?;
-                tie(below.and_then(|b| Lin::constant(width - 1).minus(&b)), &mut ties)?;
+                tiles.push((t, counted, width));
+                own = Some(t);
+            }
+            if plan.threads == Some(*m) {
+                concurrent = own;
             }
         }
+        for (n, (t, counted, width)) in tiles.iter().enumerate() {
+            // The first tile loop of a wavefront counts diagonals.
+            let other = tiles.get(1).filter(|_| plan.wavefront && n == 0);
+            let at = other.map_or(Some(Lin::atom(*t)), |o| Lin::atom(*t).minus(&Lin::atom(o.0)));
+            let below = at.and_then(|t| counted.combine(1, &t, -width));
+            tie(below.clone(), &mut ties)?;
+            tie(below.and_then(|b| Lin::constant(width - 1).minus(&b)), &mut ties)?;
+        }
         inner.sort_by_key(|(m, _)| plan.blocks.iter().position(|b| b.0 == *m));
-        let mut chain: Vec<(Col, Option<(i64, bool)>)> =
-            tiles.iter().chain(&outer).map(|c| (*c, None)).collect();
+        let mut chain: Vec<_> = tiles.iter().map(|t| &t.0).chain(&outer).map(|c| (*c, None)).collect();
         for (m, r) in &inner {
-            let b = plan.blocks.iter().find(|b| b.0 == *m).map(|b| (b.1, b.2));
-            chain.push((*r, b));
+            chain.push((*r, plan.blocks.iter().find(|b| b.0 == *m).copied()));
         }
         for u in units {
             let own: HashMap<VarId, Col> = self.s.units[*u]
@@ -200,7 +221,7 @@ impl Generator<'_> {
                 .collect();
             let p = &mut paths[*u];
             p.dims.extend(chain.iter().map(|c| c.0));
-            p.blocks.extend(chain.iter().filter_map(|(c, b)| Some((*c, b.as_ref()?.0))));
+            p.blocks.extend(chain.iter().filter_map(|(c, b)| Some((*c, b.as_ref()?.1))));
             p.ties.extend(ties.iter().cloned());
             for m in &plan.order {
                 let row = members[*m].rows.get(u).ok_or("a unit has no row")?;
@@ -210,9 +231,11 @@ impl Generator<'_> {
         }
         let inside = self.node(child, units, plans, bands, paths)?;
         Ok(chain.into_iter().rev().fold(inside, |inside, (c, b)| match b {
-            None => Node::Loop(c, Box::new(inside)),
-            Some((n, true)) => Node::Block(c, n, Executor::Vector(n as u32), Box::new(inside)),
-            Some((n, false)) => Node::Block(c, n, Executor::Unrolled, Box::new(inside)),
+            None => Node::Loop(c, concurrent == Some(c), Box::new(inside)),
+            Some((m, n, lanes)) => {
+                let exec = if lanes { Executor::Vector(n as u32) } else { Executor::Unrolled };
+                Node::Block(c, n, exec, (band, m), Box::new(inside))
+            }
         }))
     }
 
@@ -227,8 +250,10 @@ impl Generator<'_> {
     }
 
     /// The iterators of a unit and its domain in new dimensions, which some rows over the iterators are given in.
-    fn renamed(&self, n: usize, all: &[(Lin, Lin)]) -> Result<(HashMap<Col, Lin>, Conj), String> {
+    fn renamed(&self, n: usize, rows: &[(Lin, Lin)]) -> Result<(HashMap<Col, Lin>, Conj), String> {
         let u = &self.s.units[n];
+        let equal = u.equalities().into_iter().map(|l| (l, Lin::default()));
+        let all: Vec<(Lin, Lin)> = rows.iter().cloned().chain(equal).collect();
         let overflow = || "the coefficients grow too large".to_string();
         let matrix = |rows: &[usize]| -> Vec<Vec<i64>> {
             rows.iter().map(|r| u.columns.iter().map(|c| all[*r].0.coefficient(c)).collect()).collect()
@@ -366,11 +391,12 @@ impl Generator<'_> {
                 }
                 Ok(Stmt::seq(out))
             }
-            Node::Loop(col, inside) => {
+            Node::Loop(col, true, inside) => self.concurrent(*col, inside, active, full, known),
+            Node::Loop(col, false, inside) => {
                 let mut splits = 0;
                 self.level(*col, inside, active, full, known, &Conj::new(), &mut splits)
             }
-            Node::Block(col, extent, exec, inside) => {
+            Node::Block(col, extent, exec, member, inside) => {
                 if active.is_empty() {
                     return Ok(Stmt::empty());
                 }
@@ -383,13 +409,105 @@ impl Generator<'_> {
                     let body = self.make(inside, active, true, &inner)?;
                     return Ok(self.around(*col, index(0), index(*extent), exec.clone(), body));
                 }
-                let lanes = matches!(exec, Executor::Vector(_)) && active.len() == 1;
+                let vector = matches!(exec, Executor::Vector(_));
+                // Lanes of each unit for itself, where those of one may all run before those of the next.
+                if vector && active.len() > 1 && self.s.in_turn(*member, active) {
+                    let mut out = Vec::new();
+                    for u in active {
+                        out.push(self.make(node, &[*u], false, known)?);
+                    }
+                    return Ok(Stmt::seq(out));
+                }
+                let lanes = vector && active.len() == 1;
                 let (lo, hi, inner) = self.range(*col, active, known, &Conj::new())?;
                 let exec = if lanes { exec.clone() } else { Executor::Serial };
                 let body = self.make(inside, active, false, &inner)?;
                 Ok(self.around(*col, lo, hi, exec, body))
             }
         }
+    }
+
+    /// The units that have points here.
+    fn present(&self, col: Col, active: &[usize], here: &Conj) -> Vec<usize> {
+        let possible = |u: &usize| {
+            let all: Vec<Con> = here.iter().chain(self.bounds(*u, col, false)).cloned().collect();
+            !self.facts.impossible(&all)
+        };
+        active.iter().copied().filter(possible).collect()
+    }
+
+    /// The loop of one dimension on threads: in one piece, at whose end they meet. Where others are split, there are
+    /// conditions inside.
+    fn concurrent(
+        &mut self,
+        col: Col,
+        inside: &Node,
+        active: &[usize],
+        full: bool,
+        known: &Conj,
+    ) -> Result<Stmt, String> {
+        let active = self.present(col, active, known);
+        if active.is_empty() {
+            return Ok(Stmt::empty());
+        }
+        let (lo, hi, inner) = self.range(col, &active, known, &Conj::new())?;
+        let body = self.iteration(col, inside, &active, full, &inner, &mut 0)?;
+        Ok(self.around(col, lo, hi, Executor::Cpu, body))
+    }
+
+    /// One iteration of a loop on threads, for the points where `known` holds.
+    fn iteration(
+        &mut self,
+        col: Col,
+        inside: &Node,
+        active: &[usize],
+        mut full: bool,
+        known: &Conj,
+        splits: &mut usize,
+    ) -> Result<Stmt, String> {
+        let active = self.present(col, active, known);
+        if active.is_empty() {
+            return Ok(Stmt::empty());
+        }
+        let mut inner = known.clone();
+        if full {
+            if let Some(f) = self.splitter(col, &active, known).filter(|_| *splits < self.most)
+                && let Some(not) = negated(&f)
+            {
+                *splits += 1;
+                let with = |c: &Con| -> Conj { known.iter().cloned().chain([c.clone()]).collect() };
+                let then = self.iteration(col, inside, &active, true, &with(&f), splits)?;
+                let other = self.iteration(col, inside, &active, true, &with(&not), splits)?;
+                return Ok(self.either(&f, &not, then, other));
+            }
+            full = self.all_full(col, &active, known);
+            if full {
+                for u in &active {
+                    inner.extend(self.bounds(*u, col, true).cloned());
+                }
+            }
+        }
+        self.make(inside, &active, full, &inner)
+    }
+
+    fn either(&self, cond: &Con, not: &Con, then: Stmt, other: Stmt) -> Stmt {
+        let nothing = |s: &Stmt| s.as_seq().is_some_and(<[Stmt]>::is_empty);
+        if nothing(&then) {
+            return if nothing(&other) { other } else { self.guarded(std::slice::from_ref(not), other) };
+        }
+        let one = self.guarded(std::slice::from_ref(cond), then);
+        match one.as_if() {
+            Some((cond, then, None)) if !nothing(&other) => {
+                let kind = StmtKind::If { cond: cond.clone(), then: then.clone(), other: Some(other) };
+                one.with_kind(kind)
+            }
+            _ => one,
+        }
+    }
+
+    /// Blocks are full where their bounds hold for all points of all units.
+    fn all_full(&self, col: Col, active: &[usize], here: &Conj) -> bool {
+        active.iter().all(|u| self.code(*u).full.is_some() && self.violated(col, active, here, *u).is_none())
     }
 
     /// The loop of one dimension over the points where `extra` holds, split where blocks or units begin or end.
@@ -405,11 +523,7 @@ impl Generator<'_> {
         splits: &mut usize,
     ) -> Result<Stmt, String> {
         let here: Conj = known.iter().chain(extra).cloned().collect();
-        let mut active = active.to_vec();
-        active.retain(|u| {
-            let all: Vec<Con> = here.iter().chain(self.bounds(*u, col, false)).cloned().collect();
-            !self.facts.impossible(&all)
-        });
+        let active = self.present(col, active, &here);
         if active.is_empty() {
             return Ok(Stmt::empty());
         }
@@ -424,11 +538,7 @@ impl Generator<'_> {
                 let no = self.level(col, inside, &active, true, known, &with(&not), splits)?;
                 return Ok(Stmt::seq(if below { [no, yes] } else { [yes, no] }));
             }
-            // Blocks are full where their bounds hold for all points of all units.
-            let ends = |g: &Self, u: &usize| {
-                g.code(*u).full.is_some() && g.violated(col, &active, &here, *u).is_none()
-            };
-            full = active.iter().all(|u| ends(self, u));
+            full = self.all_full(col, &active, &here);
         }
         let (lo, hi, mut inner) = self.range(col, &active, known, extra)?;
         if full {
@@ -513,27 +623,22 @@ impl Generator<'_> {
         known: &Conj,
         extra: &Conj,
     ) -> Result<(Expr, Expr, Conj), String> {
-        let mut ends: [Vec<Expr>; 2] = [Vec::new(), Vec::new()];
+        let mut ends: [Vec<Conj>; 2] = [Vec::new(), Vec::new()];
         let mut common: Option<Conj> = None;
         for u in active {
             let own: Conj = self.bounds(*u, col, false).chain(extra).cloned().collect();
             let own = halves(&own);
-            for (side, exprs) in ends.iter_mut().enumerate() {
+            for (side, all) in ends.iter_mut().enumerate() {
                 let of_side = |c: &&Con| (c.lin.coefficient(&col) < 0) == (side == 1);
-                let mut cons: Conj = own.iter().filter(of_side).cloned().collect();
-                cons = self.facts_pruned(known, cons);
-                let mut bound: Option<Expr> = None;
-                for c in &cons {
-                    let e = self.bound(col, c)?;
-                    bound = Some(match bound {
-                        None => e,
-                        Some(b) if side == 0 => max(b, e),
-                        Some(b) => min(b, e),
-                    });
-                }
-                let e = bound.ok_or("a dimension has no bounds")?;
-                if !exprs.contains(&e) {
-                    exprs.push(e);
+                let cons = self.facts_pruned(known, own.iter().filter(of_side).cloned().collect());
+                // A range within that of another unit adds nothing.
+                let within = |a: &Conj, b: &Conj| {
+                    let here: Conj = known.iter().chain(a).cloned().collect();
+                    b.iter().all(|c| self.facts.implies(&here, c))
+                };
+                if !all.iter().any(|b| within(&cons, b)) {
+                    all.retain(|b| !within(b, &cons));
+                    all.push(cons);
                 }
             }
             common = Some(match common {
@@ -541,9 +646,20 @@ impl Generator<'_> {
                 Some(c) => c.into_iter().filter(|c| own.contains(c)).collect(),
             });
         }
-        let [lo, hi] = ends;
-        let lo = lo.into_iter().reduce(min).ok_or("a dimension has no bounds")?;
-        let hi = hi.into_iter().reduce(max).ok_or("a dimension has no bounds")?;
+        let end = |all: &[Conj], inner: fn(Expr, Expr) -> Expr, outer: fn(Expr, Expr) -> Expr| {
+            let mut out: Option<Expr> = None;
+            for cons in all {
+                let mut bound: Option<Expr> = None;
+                for c in cons {
+                    let e = self.bound(col, c)?;
+                    bound = Some(bound.map_or_else(|| e.clone(), |b| inner(b, e.clone())));
+                }
+                let e = bound.ok_or("a dimension has no bounds")?;
+                out = Some(out.map_or_else(|| e.clone(), |o| outer(o, e.clone())));
+            }
+            out.ok_or_else(|| "a dimension has no bounds".to_string())
+        };
+        let (lo, hi) = (end(&ends[0], max, min)?, end(&ends[1], min, max)?);
         let inner = known.iter().cloned().chain(common.unwrap_or_default()).collect();
         Ok((lo, hi, inner))
     }

@@ -13,7 +13,7 @@ pub(crate) mod project;
 mod units;
 
 use crate::env::Env;
-use crate::system::{Col, Conj, Lin};
+use crate::system::{Col, Con, Conj, Lin};
 use dependences::Dependence;
 use lathe_ir::visit::Path;
 use lathe_ir::{Binder, Expr, Stmt, VarId};
@@ -45,6 +45,19 @@ pub struct Unit {
     columns: Vec<Col>,
     /// The iterations, over the iterators and the surroundings.
     domain: Conj,
+}
+
+impl Unit {
+    /// Forms that are 0 in every iteration. isl gives an iterator that one of them determines no row of its own.
+    fn equalities(&self) -> Vec<Lin> {
+        let mentioned = |l: &Lin| self.columns.iter().any(|c| l.coefficient(c) != 0);
+        let all = &self.domain;
+        // Two bounds may meet.
+        let meets = |c: &Con| {
+            c.eq || c.lin.scaled(-1).is_some_and(|opposite| all.iter().any(|d| !d.eq && d.lin == opposite))
+        };
+        all.iter().filter(|c| mentioned(&c.lin) && meets(c)).map(|c| c.lin.clone()).collect()
+    }
 }
 
 /// One new dimension: for each unit under its band, a form over the unit's iterators and the surroundings.
@@ -89,6 +102,20 @@ impl Context {
             out = out.combine(1, &Lin::atom(*col), *k)?;
         }
         Some(out)
+    }
+}
+
+/// A band, with what is around it.
+struct Band<'t> {
+    members: &'t [Member],
+    around: Vec<&'t Member>,
+    units: Vec<usize>,
+}
+
+impl Band<'_> {
+    /// The dependences between its units.
+    fn inside<'d>(&self, all: &'d [Dependence]) -> impl Iterator<Item = &'d Dependence> {
+        all.iter().filter(|d| self.units.contains(&d.from) && self.units.contains(&d.to))
     }
 }
 
@@ -142,17 +169,81 @@ impl Schedule {
         Some(out)
     }
 
+    /// Whether a member of a band, which bands are counted as in [`Schedule::directions`], carries no dependence, within
+    /// one iteration of all outer bands and of some other members: its iterations may run at the same time.
+    pub fn independent(&self, band: usize, member: usize, fixed: &[usize]) -> bool {
+        self.of_band(band).is_some_and(|b| {
+            let others: Vec<&Member> =
+                b.around.iter().copied().chain(fixed.iter().map(|m| &b.members[*m])).collect();
+            let crosses =
+                |d| dependences::crosses(&self.context, &self.units, d, &b.members[member], &others);
+            b.inside(&self.dependences).all(|d| crosses(d) == Some(false))
+        })
+    }
+
+    /// Whether no dependence goes backwards along a member of a band, those included that may be reordered.
+    pub fn forward(&self, band: usize, member: usize) -> bool {
+        self.of_band(band).is_some_and(|b| {
+            let back = |d| dependences::back(&self.context, &self.units, d, &b.members[member], &b.around);
+            b.inside(&self.dependences).all(|d| back(d) == Some(false))
+        })
+    }
+
+    /// Whether all iterations of one unit may run before those of the next one, along a member of a band within one
+    /// iteration of all others: no dependence goes to an earlier one of these units.
+    fn in_turn(&self, (band, member): (usize, usize), units: &[usize]) -> bool {
+        self.of_band(band).is_some_and(|b| {
+            let outer = b.members.iter().enumerate().filter(|m| m.0 != member).map(|m| m.1);
+            let others: Vec<&Member> = b.around.iter().copied().chain(outer).collect();
+            let place = |u: usize| units.iter().position(|v| *v == u);
+            self.dependences.iter().all(|d| match (place(d.from), place(d.to)) {
+                (Some(from), Some(to)) if from > to => {
+                    dependences::stays(&self.context, &self.units, d, &others) == Some(false)
+                }
+                _ => true,
+            })
+        })
+    }
+
+    fn of_band(&self, band: usize) -> Option<Band<'_>> {
+        fn find<'t>(
+            t: &'t Tree,
+            units: &[usize],
+            left: &mut usize,
+            around: &mut Vec<&'t Member>,
+        ) -> Option<Band<'t>> {
+            match t {
+                Tree::Leaf => None,
+                Tree::Sequence(parts) => parts.iter().find_map(|p| find(&p.1, &p.0, left, around)),
+                Tree::Band { members, child, .. } => {
+                    if *left == 0 {
+                        return Some(Band { members, around: around.clone(), units: units.to_vec() });
+                    }
+                    *left -= 1;
+                    let outside = around.len();
+                    around.extend(members);
+                    let found = find(child, units, left, around);
+                    around.truncate(outside);
+                    found
+                }
+            }
+        }
+        let all: Vec<usize> = (0..self.units.len()).collect();
+        find(&self.tree, &all, &mut band.clone(), &mut Vec::new())
+    }
+
     /// How the iterators of a unit change from one iteration of a member to the next, the others fixed, by band (in
     /// the order of the tree) and member. Members that the outer ones determine change nothing.
     pub fn directions(&self, unit: usize) -> HashMap<(usize, usize), Vec<i64>> {
         let mut rows = Vec::new();
         self.rows(&self.tree, unit, &mut 0, &mut rows);
-        let iters = &self.units[unit].iters;
-        let matrix = |chosen: &[usize]| -> Vec<Vec<i64>> {
-            let of = |r: &usize| iters.iter().map(|b| rows[*r].1.coefficient(&b.id)).collect();
-            chosen.iter().map(of).collect()
-        };
-        let chosen = generate::independent(rows.len(), &matrix);
+        let (iters, columns) = (&self.units[unit].iters, &self.units[unit].columns);
+        let own = rows.iter().map(|r| iters.iter().map(|b| r.1.coefficient(&b.id)).collect());
+        let equal = self.units[unit].equalities();
+        let fixed = equal.iter().map(|l| columns.iter().map(|c| l.coefficient(c)).collect());
+        let all: Vec<Vec<i64>> = own.chain(fixed).collect();
+        let matrix = |chosen: &[usize]| -> Vec<Vec<i64>> { chosen.iter().map(|r| all[*r].clone()).collect() };
+        let chosen = generate::independent(all.len(), &matrix);
         let mut out = HashMap::new();
         let Some((adjugate, det)) = crate::scan::invert(&matrix(&chosen)) else { return out };
         for (n, (at, _)) in rows.iter().enumerate() {

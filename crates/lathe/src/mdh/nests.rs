@@ -24,14 +24,16 @@ const NESTS: usize = 16;
 const CHECKED: usize = 2;
 /// What checking all nests may take ([`lathe_analysis::within_work`]).
 const WORK: u64 = 40_000_000;
+/// What checking one schedule may take.
+const CHECK: u64 = 10_000_000;
 /// What all variables of a nest may take that get an element per iteration.
 const EXPANDED: i64 = 64 << 20;
 /// Iterations of another loop side by side, and the width of tiles for results in registers. The model knows too little
 /// of skewed tiles to choose others.
 const JAM: i64 = 4;
 const TILE: i64 = 128;
-/// The width of tiles of time steps, for arrays that are so many times as large as the second cache.
-const STEPS: i64 = 32;
+/// Widths of tiles of time steps, for arrays that are so many times as large as the second cache.
+const STEPS: [i64; 3] = [32, 16, 8];
 const LARGE: i64 = 2;
 
 /// The version with a schedule for every nest that gains by one; `sizes` are examples of those that it still has. Its
@@ -175,7 +177,7 @@ fn affine(
     ranked.sort_by(|a, b| a.0.total_cmp(&b.0));
     let mut refused = None;
     for (_, args) in ranked.into_iter().take(CHECKED) {
-        match start.then(set, path, "affine_schedule", args) {
+        match lathe_analysis::within_work(CHECK, || start.then(set, path, "affine_schedule", args)) {
             Ok(made) => {
                 offer(Some(fused(set, made, path)));
                 refused = None;
@@ -185,10 +187,16 @@ fn affine(
         }
     }
     // What is reduced may run innermost in another order.
-    if reduces(&start.func, path)
-        && let Ok(made) = start.then(set, path, "affine_schedule", &Args::default())
-    {
-        offer(sums::in_lanes(set, &made, path));
+    if reduces(&start.func, path) {
+        let mut orders = vec![Args::default()];
+        if set.machine.threads > 1 {
+            orders.push(arguments(&[("parallel", Word::Name("outer"))]));
+        }
+        for args in orders {
+            if let Ok(made) = start.then(set, path, "affine_schedule", &args) {
+                offer(sums::in_lanes(set, &made, path));
+            }
+        }
     }
     refused.map_or(Ok(()), Err)
 }
@@ -324,28 +332,67 @@ fn candidates(set: &Setting, func: &Function, path: &Path, large: bool) -> Vec<A
         true
     });
     let lanes = (set.machine.vector_bytes as i64 / bytes).max(2);
-    let of = |all: &[(&str, i64)], fuse: Option<&str>| {
-        let mut args = Args::default();
-        all.iter().for_each(|(n, v)| args.push(Some(n), Arg::Int(*v)));
-        fuse.iter().for_each(|f| args.push(Some("fuse"), Arg::Path((*f).to_string())));
-        args
-    };
-    let gathering = |mut args: Args| {
-        args.push(Some("lanes"), Arg::Path("any".to_string()));
-        args
-    };
-    let mut out = vec![of(&[("vector", lanes)], None)];
+    type Named = Vec<(&'static str, Word)>;
+    let with = |of: &[(&'static str, Word)]| -> Named { of.to_vec() };
+    let (number, word) = (Word::Number, Word::Name);
+    let mut all: Vec<Named> = vec![with(&[("vector", number(lanes))])];
     if depth > 1 {
-        out.push(of(&[("vector", lanes)], Some("none")));
-        out.push(gathering(of(&[("vector", lanes)], None)));
+        all.push(with(&[("vector", number(lanes)), ("fuse", word("none"))]));
+        all.push(with(&[("vector", number(lanes)), ("lanes", word("any"))]));
     }
-    if depth > 2 && large && !reduces(func, path) {
-        out.push(of(&[("vector", lanes), ("tile", STEPS)], None));
+    let steps = depth > 2 && large && in_time(nest);
+    if steps && !reduces(func, path) {
+        all.extend(STEPS.map(|n| with(&[("vector", number(lanes)), ("tile", number(n))])));
     }
     if depth > 2 && reduces(func, path) {
-        out.push(of(&[("vector", 2 * lanes), ("jam", JAM)], None));
-        out.push(of(&[("vector", 2 * lanes), ("jam", JAM)], Some("none")));
-        out.push(of(&[("vector", 2 * lanes), ("jam", JAM), ("tile", TILE)], None));
+        let jammed = with(&[("vector", number(2 * lanes)), ("jam", number(JAM))]);
+        let and = |more| jammed.iter().copied().chain([more]).collect::<Named>();
+        all.extend([jammed.clone(), and(("fuse", word("none"))), and(("tile", number(TILE)))]);
     }
-    out
+    if set.machine.threads > 1 {
+        // What the compiler below makes lanes of, and what nobody can.
+        let mut concurrent = all.clone();
+        concurrent.push(Vec::new());
+        if steps {
+            concurrent.push(with(&[("tile", number(STEPS[0]))]));
+        }
+        all.extend(concurrent.into_iter().map(|mut args| {
+            let tiled = args.iter().any(|a| a.0 == "tile");
+            args.push(("parallel", word(if tiled { "wavefront" } else { "outer" })));
+            args
+        }));
+    }
+    all.into_iter().map(|a| arguments(&a)).collect()
+}
+
+/// Whether each iteration of the outermost loop writes the same elements as the one before.
+fn in_time(nest: &Stmt) -> bool {
+    let Some(t) = nest.as_loop().map(|l| l.binder.id) else { return false };
+    let mut steps = true;
+    visit::walk(nest, &mut |s, _| {
+        steps &= !s
+            .accesses()
+            .any(|(a, mode)| mode.writes() && a.indices.iter().any(|e| visit::vars_of(e).contains(&t)));
+        steps
+    });
+    steps
+}
+
+/// What an argument says.
+#[derive(Clone, Copy)]
+enum Word {
+    Number(i64),
+    Name(&'static str),
+}
+
+fn arguments(all: &[(&'static str, Word)]) -> Args {
+    let mut args = Args::default();
+    for (name, value) in all {
+        let value = match value {
+            Word::Number(n) => Arg::Int(*n),
+            Word::Name(n) => Arg::Path((*n).to_string()),
+        };
+        args.push(Some(name), value);
+    }
+    args
 }

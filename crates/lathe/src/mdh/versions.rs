@@ -10,6 +10,7 @@ use super::{nests, raise};
 use crate::applied::{Form, Version, on_loops};
 use crate::schedule::specialize;
 use lathe_diagnostics::Diagnostic;
+use lathe_ir::Function;
 use lathe_mdh::auto::Auto;
 use lathe_mdh::{Decisions, Homomorphism, Model};
 use lathe_poly::simplify::simplify_function;
@@ -138,7 +139,7 @@ fn any(w: &Wanted, context: &Context, known: &BTreeMap<String, i64>) -> Result<V
         );
         large.notes.push(text);
     }
-    if w.set.machine.threads < 2 || large.taken.computes.is_empty() {
+    if w.set.machine.threads < 2 || large.taken.computes.is_empty() && !on_threads(&large.func) {
         return Ok(vec![large]);
     }
     let mut small = version(&one)?;
@@ -149,6 +150,15 @@ fn any(w: &Wanted, context: &Context, known: &BTreeMap<String, i64>) -> Result<V
         .reduce(times)
         .map(|p| Expr::Binary(BinOp::Ge, Box::new(p), Box::new(Expr::Value(Value::Int(SMALL)))));
     Ok(vec![large, small])
+}
+
+fn on_threads(f: &Function) -> bool {
+    let mut found = false;
+    lathe_ir::visit::walk(&f.body, &mut |s, _| {
+        found |= s.as_loop().is_some_and(|l| l.exec == lathe_ir::Executor::Cpu);
+        !found
+    });
+    found
 }
 
 /// `I == 10 and J == 500`

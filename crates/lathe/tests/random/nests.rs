@@ -74,6 +74,9 @@ fn arguments(r: &mut Rng) -> String {
     if r.one_in(3) {
         out.push(format!("tile: {}", r.pick(&[2, 3, 4, 8])));
     }
+    if r.one_in(3) {
+        out.push(format!("parallel: {}", r.pick(&["outer", "wavefront", "wavefront"])));
+    }
     out.join(", ")
 }
 
