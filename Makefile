@@ -1,6 +1,6 @@
 # The two commands are `make demo` and `make test`; both install what is missing first.
 SHELL := /bin/bash
-.PHONY: demo lint test test-long test-python test-torch test-types setup install wheel doc bench device-bundle fuzz clean
+.PHONY: demo lint test test-long test-python test-torch test-types setup install wheel doc bench gradbench device-bundle fuzz clean
 
 setup:
 	@bash scripts/setup.sh
@@ -49,6 +49,10 @@ bench: setup
 	cargo run --release --quiet -p lathe-cli -- doctor
 	cargo run --release --quiet -p lathe --example overheads
 	@bash benches/run.sh
+
+# Lathe and JAX on GradBench's evals; `python3` is one with the Python package and JAX.
+gradbench:
+	taskset -c 0 python3 benches/gradbench/table.py
 
 # Cubins and their launches for benches/device/rows.py, which needs nothing else of Lathe.
 device-bundle: setup

@@ -29,5 +29,6 @@ more=()
 "$room/env/bin/pip" install --quiet --disable-pip-version-check "$wheel" "${more[@]}" -r crates/lathe-python/tests/requirements.txt
 cp -r crates/lathe-python/tests "$room/tests"
 for folder in docs examples; do cp -r "$folder" "$room/$folder"; done
+mkdir "$room/benches" && cp -r benches/gradbench "$room/benches/gradbench"
 cd "$room/tests"
 env -u LLVM_SYS_221_PREFIX JAX_PLATFORMS=cpu LATHE_ROOT="$room" "$room/env/bin/python" -m pytest -q -p no:cacheprovider "$@"

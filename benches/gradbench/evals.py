@@ -1,0 +1,464 @@
+"""GradBench's evals with kernels of `examples/gradients`.
+
+A module is a table of functions; a function takes the eval's input and returns what is run and measured, without arguments, and
+what makes the eval's output of its result.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import lathe
+import numpy as np
+
+EXAMPLES = Path(__file__).resolve().parent.parent.parent / "examples/gradients"
+#: GradBench measures one thread by default.
+THREADS = int(os.environ.get("LATHE_GRADBENCH_THREADS", "1"))
+
+Prepared = tuple[Callable[[], Any], Callable[[Any], Any]]
+
+
+@functools.cache
+def kernel(file: str, name: str | None = None) -> Callable[..., Any]:
+    """A kernel of an example, on the number of threads that is measured."""
+    return functools.partial(lathe.load(EXAMPLES / f"{file}.lathe", name or file), threads=THREADS)
+
+
+#: The cotangent of a number.
+ONE = np.ones(())
+
+
+def floats(data: Any, *shape: int) -> np.ndarray:
+    array = np.array(data, dtype=np.float64)
+    return array.reshape(shape) if shape else array
+
+
+def ints(data: Any) -> np.ndarray:
+    return np.array(data, dtype=np.int32)
+
+
+def flat(result: Any) -> list[float]:
+    parts = result if isinstance(result, tuple) else (result,)
+    return [x for part in parts for x in np.asarray(part).ravel().tolist()]
+
+
+def call(file: str, name: str | None, *args: Any) -> Callable[[], Any]:
+    return functools.partial(kernel(file, name), *args)
+
+
+# hello: squares, and their derivative by the same program.
+
+SQUARE = "kernel square(x: f64) -> (y: f64) { y = x * x }\nkernel square_vjp = vjp(square)"
+
+
+def square(data: Any) -> Prepared:
+    return functools.partial(lathe.kernel(SQUARE, "square"), float(data)), float
+
+
+def double(data: Any) -> Prepared:
+    return functools.partial(lathe.kernel(SQUARE, "square_vjp"), float(data), ONE), float
+
+
+# llsq: a polynomial fitted to the sign.
+
+
+def llsq(data: Any, *, gradient: bool) -> Prepared:
+    n = int(data["n"])
+    x, t = floats(data["x"]), -1 + 2 * np.arange(n, dtype=np.float64) / (n - 1)
+    if gradient:
+        return call("polynomial", "polynomial_vjp", x, t, ONE), flat
+    return call("polynomial", None, x, t), float
+
+
+# lse: the logarithm of a sum of exponentials.
+
+
+def lse(data: Any, *, gradient: bool) -> Prepared:
+    x = floats(data["x"], 1, -1)
+    if gradient:
+        return call("logsumexp", "logsumexp_f64_vjp", x, np.ones(1)), flat
+    return call("logsumexp", "logsumexp_f64", x), lambda y: float(y[0])
+
+
+# ode: the last element of a chain of equations.
+
+
+def ode(data: Any, *, gradient: bool) -> Prepared:
+    x, steps = floats(data["x"]), int(data["s"])
+    if gradient:
+        last = np.zeros_like(x)
+        last[-1] = 1
+        return call("runge_kutta", "runge_kutta_vjp", x, steps, last), flat
+    return call("runge_kutta", None, x, steps), flat
+
+
+# det: expansion by minors, each of which is computed once.
+
+
+@functools.cache
+def minors(n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """For each set of columns, smaller ones first: the row that its minor begins in, and for each column the number of the set
+    without it and the sign of the term."""
+    sets = sorted(range(1 << n), key=lambda s: (s.bit_count(), s))
+    number = {s: k for k, s in enumerate(sets)}
+    row = np.zeros(len(sets), dtype=np.int32)
+    rest = np.zeros((len(sets), n), dtype=np.int32)
+    sign = np.zeros((len(sets), n))
+    for k, s in enumerate(sets[1:], 1):
+        row[k] = n - s.bit_count()
+        for at, j in enumerate(j for j in range(n) if s >> j & 1):
+            rest[k, j], sign[k, j] = number[s ^ 1 << j], (-1.0) ** at
+    return row, rest, sign
+
+
+def det(data: Any, *, gradient: bool) -> Prepared:
+    n = int(data["ell"])
+    args = (floats(data["A"], n, n), *minors(n))
+    if gradient:
+        return call("determinant", "determinant_vjp", *args, ONE), flat
+    return call("determinant", None, *args), float
+
+
+# gmm: a mixture of Gaussians.
+
+
+def gmm(data: Any, *, gradient: bool) -> Prepared:
+    d, k, n, m, gamma = (data[name] for name in ("d", "k", "n", "m", "gamma"))
+    place = np.full((d, d), -1, dtype=np.int32)
+    # Columns of the strict lower triangle follow one another.
+    columns, rows = np.triu_indices(d, 1)
+    place[rows, columns] = np.arange(len(rows))
+    degrees = d + m + 1
+    scale = degrees * d * (math.log(gamma) - 0.5 * math.log(2)) - 0.25 * d * (d - 1) * math.log(math.pi)
+    scale -= sum(math.lgamma(0.5 * (degrees + 1 - j)) for j in range(1, d + 1))
+    constant = k * scale - n * d * 0.5 * math.log(2 * math.pi)
+    args = (floats(data["x"], n, d), floats(data["alpha"]), floats(data["mu"], k, d), floats(data["q"], k, d),
+            floats(data["l"], k, d * (d - 1) // 2), place, float(gamma), float(m), constant)
+    if gradient:
+        return (call("mixture", "mixture_vjp", *args, ONE),
+                lambda parts: {name: part.tolist() for name, part in zip(("alpha", "mu", "q", "l"), parts, strict=True)})
+    return call("mixture", None, *args), float
+
+
+# kmeans: a step of Newton's method, whose Hessian is diagonal: its product with ones is the diagonal.
+
+
+def kmeans_cost(data: Any) -> Prepared:
+    return call("kmeans", "kmeans_f64", floats(data["points"]), floats(data["centroids"])), float
+
+
+def kmeans_direction(data: Any) -> Prepared:
+    points, centres = floats(data["points"]), floats(data["centroids"])
+    product, ones = kernel("kmeans", "kmeans_f64_hvp"), np.ones_like(centres)
+
+    def run() -> np.ndarray:
+        gradient, diagonal = product(points, centres, ONE, ones)
+        return np.divide(gradient, diagonal)
+
+    return run, lambda direction: direction.tolist()
+
+
+# lstm: a network over a text.
+
+
+def lstm(data: Any, *, gradient: bool) -> Prepared:
+    layers, width = len(data["main_params"]) // 2, len(data["main_params"][0]) // 4
+    args = (floats(data["main_params"], layers, 2, 4, width), floats(data["extra_params"], 3, width),
+            floats(data["state"], layers, 2, width), floats(data["sequence"], -1, width))
+    if gradient:
+        return call("layers", "layers_vjp", *args, ONE), flat
+    return call("layers", None, *args), float
+
+
+# ba: bundle adjustment. Observation q uses camera q % n and point q % m.
+
+
+def observations(data: Any) -> tuple[np.ndarray, ...]:
+    n, m, p = data["n"], data["m"], data["p"]
+    q = np.arange(p, dtype=np.int32)
+    return (np.tile(floats(data["cam"]), (n, 1)), np.tile(floats(data["x"]), (m, 1)), np.full(p, float(data["w"])),
+            (q % n).astype(np.int32), (q % m).astype(np.int32), np.tile(floats(data["feat"]), (p, 1)))
+
+
+def ba_objective(data: Any) -> Prepared:
+    def output(result: Any) -> Any:
+        across, down, weight = result
+        return {"reproj_error": {"elements": [float(across[0]), float(down[0])], "repeated": len(across)},
+                "w_err": {"element": float(weight[0]), "repeated": len(weight)}}
+
+    return call("reprojection", None, *observations(data)), output
+
+
+def ba_jacobian(data: Any) -> Prepared:
+    """The Jacobian in rows: two of 15 elements an observation (camera, point, weight), then one element a weight."""
+    cameras, points, w, camera, point, seen = observations(data)
+    n, m, p = data["n"], data["m"], data["p"]
+    by_all, by_weight = kernel("reprojection", "observation_vjp"), kernel("reprojection", "weight_vjp")
+    one, zero = np.ones(p), np.zeros(p)
+    blocks, of_weights = np.empty((p, 2, 15)), np.empty(p)
+    by_camera, by_point, by_w = np.empty((p, 2, 11)), np.empty((p, 2, 3)), np.empty((p, 2))
+    parts = [(by_camera[:, r], by_point[:, r], by_w[:, r]) for r in range(2)]
+    rows = np.concatenate([np.arange(2 * p + 1) * 15, 30 * p + 1 + np.arange(p)])
+    columns = np.empty((p, 2, 15), dtype=np.int64)
+
+    def run() -> tuple[np.ndarray, ...]:
+        its_camera, its_point = cameras[camera], points[point]
+        by_all(its_camera, its_point, w, seen, one, zero, out=parts[0])
+        by_all(its_camera, its_point, w, seen, zero, one, out=parts[1])
+        by_weight(its_camera, its_point, w, seen, one, out=of_weights)
+        blocks[:, :, :11], blocks[:, :, 11:14], blocks[:, :, 14] = by_camera, by_point, by_w
+        columns[:, :, :11] = (11 * camera[:, None] + np.arange(11))[:, None, :]
+        columns[:, :, 11:14] = (11 * n + 3 * point[:, None] + np.arange(3))[:, None, :]
+        columns[:, :, 14] = (11 * n + 3 * m + np.arange(p))[:, None]
+        return rows, columns, blocks, of_weights
+
+    def output(result: tuple[np.ndarray, ...]) -> Any:
+        # The first observation's elements and the last of all.
+        rows, columns, blocks, of_weights = result
+        return {"rows": [*rows[:30].tolist(), int(rows[-1])], "cols": [*columns.ravel()[:30].tolist(), 11 * n + 3 * m + p - 1],
+                "vals": [*blocks.ravel()[:30].tolist(), float(of_weights[-1])]}
+
+    return run, output
+
+
+# ht: hand tracking. The Jacobian is one call with a pose for each direction: the parameters one by one, and two for the places on
+# triangles, of which every point has its own.
+
+
+def hand(data: Any) -> tuple[np.ndarray, np.ndarray, tuple[Any, ...]]:
+    model = data["data"]["model"]
+    bones = len(model["parents"])
+    bend, turn = np.full(bones, 26, dtype=np.int32), np.full(bones, 26, dtype=np.int32)
+    for finger in range(5):
+        for joint in range(3):
+            bone = 2 + 4 * finger + joint
+            bend[bone] = 6 + 4 * finger + (joint and joint + 1)
+            if joint == 0:
+                turn[bone] = 7 + 4 * finger
+    found = ints(data["data"]["correspondences"])
+    u = floats(data["us"], -1, 2)
+    triangle = ints(model["triangles"])[found] if len(u) else np.repeat(found[:, None], 3, axis=1)
+    rest = (bend, turn, ints(model["parents"]), floats(model["base_relatives"]), floats(model["inverse_base_absolutes"]),
+            floats(model["base_positions"]), floats(model["weights"]), -1.0 if model["is_mirrored"] else 1.0,
+            np.ascontiguousarray(triangle), floats(data["data"]["points"]))
+    return floats(data["theta"]), u if len(u) else np.zeros((len(found), 2)), rest
+
+
+def ht_objective(data: Any) -> Prepared:
+    theta, u, rest = hand(data)
+    return call("hand", None, theta[None], u[None], *rest), flat
+
+
+def ht_jacobian(data: Any) -> Prepared:
+    theta, u, rest = hand(data)
+    first = 2 if len(data["us"]) else 0
+    poses = first + 26
+    along_theta, along_u = np.zeros((poses, 26)), np.zeros((poses, *u.shape))
+    along_theta[first:] = np.eye(26)
+    for k in range(first):
+        along_u[k, :, k] = 1
+    tangents = kernel("hand", "hand_jvp")
+    thetas, us = np.tile(theta, (poses, 1)), np.tile(u, (poses, 1, 1))
+
+    def run() -> np.ndarray:
+        return tangents(thetas, us, *rest, along_theta, along_u)[1]
+
+    return run, lambda columns: columns.reshape(poses, -1).T.tolist()
+
+
+# particle and saddle: optima of functions that are made of derivatives. What is optimized is a program of kernels; its derivative
+# carries tangents along with it, or goes back through what it recorded.
+
+
+def descend(value: Callable[[np.ndarray], float], slope: Callable[[np.ndarray], np.ndarray], x: np.ndarray,
+            steps: list[tuple[np.ndarray, float]] | None = None) -> np.ndarray:
+    """Where the value is smallest. The step doubles after ten steps that went down, and halves after one that did not. Steps that
+    were taken are recorded, each with where it began and its size."""
+    eta, good = 1e-5, 0
+    now, g = value(x), slope(x)
+    while np.sqrt(g @ g) > 1e-5:
+        if good == 10:
+            eta, good = 2 * eta, 0
+            continue
+        there = x - eta * g
+        moved = there - x
+        if np.sqrt(moved @ moved) <= 1e-5:
+            break
+        then = value(there)
+        if then < now:
+            if steps is not None:
+                steps.append((x, eta))
+            x, now, g, good = there, then, slope(there), good + 1
+        else:
+            eta, good = eta / 2, 0
+    return x
+
+
+UNITS = np.eye(2)
+
+
+@functools.cache
+def derived(file: str, name: str, mode: str, names: tuple[str, ...]) -> Callable[..., Any]:
+    """A derivative by some parameters, in forward (`f`) or reverse mode (`r`); of a derived kernel, a second derivative."""
+    derive = lathe.jvp if mode == "f" else lathe.vjp
+    return functools.partial(derive(lathe.load(EXAMPLES / f"{file}.lathe", name), wrt=names), threads=THREADS)
+
+
+def gradient_of(file: str, mode: str) -> Callable[..., np.ndarray]:
+    """The gradient of a function by a point of the plane: by reverse mode, or by forward mode along each axis."""
+    if mode == "r":
+        back = kernel(file, f"{file}_vjp")
+        return lambda *args: back(*args, ONE)
+    along = kernel(file, f"{file}_jvp")
+    return lambda *args: np.array([along(*args, unit)[1] for unit in UNITS])
+
+
+def gradient_along(file: str, mode: str, names: tuple[str, str]) -> Callable[..., np.ndarray]:
+    """How a gradient changes as its arguments do."""
+    if mode == "r":
+        both = derived(file, f"{file}_vjp", "f", names)
+        return lambda args, dots: both(*args, ONE, *dots)[1]
+    both = derived(file, f"{file}_jvp", "f", names)
+    return lambda args, dots: np.array([both(*args, unit, *dots)[-1] for unit in UNITS])
+
+
+def gradient_back(file: str, mode: str, names: tuple[str, str]) -> Callable[..., tuple[Any, Any]]:
+    """What cotangents of a gradient give for its arguments."""
+    if mode == "r":
+        both = derived(file, f"{file}_vjp", "r", names)
+        return lambda args, bar: both(*args, ONE, bar)
+    both = derived(file, f"{file}_jvp", "r", names)
+
+    def back(args: Any, bar: np.ndarray) -> tuple[Any, Any]:
+        a, b = (both(*args, unit, 0 * ONE, bar[k] * ONE) for k, unit in enumerate(UNITS))
+        return a[0] + b[0], a[1] + b[1]
+
+    return back
+
+
+#: The step of Euler's method.
+DT = 0.1
+
+
+def particle(data: Any, *, outer: str, inner: str) -> Prepared:
+    slope = gradient_of("charges", inner)
+    move, crossing = kernel("charges", "move"), kernel("charges", "crossing")
+    begin = np.array([0.0, 8.0]), np.array([0.75, 0.0])
+
+    def path(w: float, record: list[Any] | None = None) -> float:
+        x, v = begin
+        while True:
+            to, speed = move(x, v, g := slope(x, w), DT)
+            if to[1] <= 0:
+                if record is not None:
+                    record.append((x, v, g))
+                return float(crossing(x, v))
+            if record is not None:
+                record.append((x, v, g))
+            x, v = to, speed
+
+    if outer == "f":
+        slope_along = gradient_along("charges", inner, ("x", "w"))
+        moving, crossed = derived("charges", "move", "f", ("x", "v", "slope")), derived("charges", "crossing", "f", ("x", "v"))
+
+        def derivative(w: np.ndarray) -> np.ndarray:
+            x, v = begin
+            x_dot = v_dot = np.zeros(2)
+            while True:
+                g, g_dot = slope(x, w[0]), slope_along((x, w[0]), (x_dot, 1.0))
+                to, speed, to_dot, speed_dot = moving(x, v, g, DT, x_dot, v_dot, g_dot)
+                if to[1] <= 0:
+                    return np.array([crossed(x, v, x_dot, v_dot)[-1]])
+                x, v, x_dot, v_dot = to, speed, to_dot, speed_dot
+    else:
+        slope_back = gradient_back("charges", inner, ("x", "w"))
+        moving, crossed = derived("charges", "move", "r", ("x", "v", "slope")), derived("charges", "crossing", "r", ("x", "v"))
+
+        def derivative(w: np.ndarray) -> np.ndarray:
+            steps: list[Any] = []
+            path(w[0], steps)
+            x, v, _ = steps.pop()
+            x_bar, v_bar = crossed(x, v, ONE)
+            w_bar = 0.0
+            for x, v, g in reversed(steps):
+                x_bar, v_bar, g_bar = moving(x, v, g, DT, x_bar, v_bar)
+                by_x, by_w = slope_back((x, w[0]), g_bar)
+                x_bar, w_bar = x_bar + by_x, w_bar + by_w
+            return np.array([w_bar])
+
+    start = np.array([float(data["w"])])
+    return lambda: descend(lambda w: path(w[0]), derivative, start), lambda w: float(w[0])
+
+
+def saddle(data: Any, *, outer: str, inner: str) -> Prepared:
+    start = floats(data["start"])
+    function, slope = kernel("minimax"), gradient_of("minimax", inner)
+    all_of = derived("minimax", "minimax", outer, ("x", "y"))
+
+    def highest(x: np.ndarray, steps: list[Any] | None = None) -> np.ndarray:
+        return descend(lambda y: -float(function(x, y)), lambda y: -slope(x, y), start, steps)
+
+    if outer == "f":
+        slope_along = gradient_along("minimax", inner, ("x", "y"))
+
+        def derivative(x: np.ndarray) -> np.ndarray:
+            steps: list[Any] = []
+            y = highest(x, steps)
+            result = np.empty(2)
+            for k, unit in enumerate(UNITS):
+                y_dot = np.zeros(2)
+                for at, eta in steps:
+                    y_dot = y_dot + eta * slope_along((x, at), (unit, y_dot))
+                result[k] = all_of(x, y, unit, y_dot)[-1]
+            return result
+    else:
+        slope_back = gradient_back("minimax", inner, ("x", "y"))
+
+        def derivative(x: np.ndarray) -> np.ndarray:
+            steps: list[Any] = []
+            y = highest(x, steps)
+            x_bar, y_bar = all_of(x, y, ONE)
+            for at, eta in reversed(steps):
+                by_x, by_y = slope_back((x, at), eta * y_bar)
+                x_bar, y_bar = x_bar + by_x, y_bar + by_y
+            return x_bar
+
+    def run() -> np.ndarray:
+        x = descend(lambda x: float(function(x, highest(x))), derivative, start)
+        return np.concatenate([x, highest(x)])
+
+    return run, flat
+
+
+def _both(f: Callable[..., Prepared], primal: str, gradient: str) -> dict[str, Callable[[Any], Prepared]]:
+    return {primal: functools.partial(f, gradient=False), gradient: functools.partial(f, gradient=True)}
+
+
+def _four(f: Callable[..., Prepared]) -> dict[str, Callable[[Any], Prepared]]:
+    return {a + b: functools.partial(f, outer=a, inner=b) for a in "rf" for b in "rf"}
+
+
+MODULES: dict[str, dict[str, Callable[[Any], Prepared]]] = {
+    "hello": {"square": square, "double": double},
+    "llsq": _both(llsq, "primal", "gradient"),
+    "lse": _both(lse, "primal", "gradient"),
+    "ode": _both(ode, "primal", "gradient"),
+    "det": _both(det, "primal", "gradient"),
+    "gmm": _both(gmm, "objective", "jacobian"),
+    "kmeans": {"cost": kmeans_cost, "dir": kmeans_direction},
+    "lstm": _both(lstm, "objective", "jacobian"),
+    "ba": {"objective": ba_objective, "jacobian": ba_jacobian},
+    "ht": {"objective": ht_objective, "jacobian": ht_jacobian},
+    "particle": _four(particle),
+    "saddle": _four(saddle),
+}
+
+
+def define(module: str) -> bool:
+    """Whether the module is known. Kernels are loaded when a function is first evaluated, which is not measured."""
+    return module in MODULES
