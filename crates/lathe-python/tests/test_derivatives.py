@@ -81,3 +81,68 @@ def test_checkpoints_keep_few_states_and_the_same_bits():
     for wrong in (0, -1, 1.5, True, 1 << 16):
         with pytest.raises(lathe.OptionError):
             lathe.vjp(march, checkpoints=wrong)
+
+
+def test_jacobians_in_both_modes():
+    f = lathe.kernel("""kernel f(x: f64[M, N], c: f64) -> (s: f64[M], y: f64[N, M]) {
+        s[i] = sum[j](x[i, j] * x[i, j]) * c
+        y[j, i] = x[i, j] * x[i, j] * c
+    }""")
+    x, c = np.random.default_rng(3).random((2, 3)), 1.5
+    by_s = np.zeros((2, 2, 3))
+    by_y = np.zeros((3, 2, 2, 3))
+    for i, j in np.ndindex(2, 3):
+        by_s[i, i, j] = by_y[j, i, i, j] = 2 * c * x[i, j]
+    for mode in (None, "forward", "reverse"):
+        np.testing.assert_allclose(lathe.jacobian(f, "x", "s", mode=mode)(x, c), by_s)
+        np.testing.assert_allclose(lathe.jacobian(f, "x", "y", mode=mode)(x, c=c), by_y)
+        np.testing.assert_allclose(lathe.jacobian(f, "c", "s", mode=mode)(x, c), (x * x).sum(1))
+    assert lathe.jacobian(f, "x", "s")(np.zeros((2, 0)), c).shape == (2, 2, 0)
+    number = lathe.kernel("kernel number(x: f32) -> (y: f32) { y = x * x }")
+    for mode in ("forward", "reverse"):
+        got = lathe.jacobian(number, mode=mode)(3.0)
+        assert got == 6 and got.shape == () and got.dtype == np.float32
+
+
+def test_jacobians_by_colouring():
+    stencil = lathe.kernel("""kernel stencil(x: f64[N]) -> (y: f64[N]) {
+        y[i] = x[i] * x[i] * x[max(i - 1, 0)] + sin(x[min(i + 1, N - 1)])
+    }""")
+    n = 31
+    pattern = tuple(np.transpose([(i, j) for i in range(n) for j in (i + 1, i - 1, i) if 0 <= j < n]))
+    x = np.random.default_rng(4).random(n)
+    whole = lathe.jacobian(stencil)(x)
+    for mode in (None, "forward", "reverse"):
+        J = lathe.jacobian(stencil, mode=mode, pattern=pattern)
+        np.testing.assert_allclose(J(x), whole[pattern], rtol=1e-12)
+    assert lathe.derivatives._coloured(pattern[1], pattern[0]).max() == 2, "three products"
+    # A column, a row, nothing: one product, in the mode that is right for it.
+    for rows, columns in (([0, 1, 2], [0, 0, 0]), ([0, 0, 0], [0, 1, 2]), ([], [])):
+        assert lathe.derivatives._Pattern((rows, columns), None).colours.max(initial=0) == 0
+    # A derivative that the pattern leaves out, alone or beside another one.
+    for leave in (0, 45):
+        fewer = tuple(np.delete(p, leave) for p in pattern)
+        for mode in ("forward", "reverse"):
+            with pytest.raises(lathe.GradientError):
+                lathe.jacobian(stencil, mode=mode, pattern=fewer)(x)
+            lathe.jacobian(stencil, mode=mode, pattern=fewer, check=False)(x)
+    with pytest.raises(lathe.GradientError):
+        lathe.jacobian(stencil, pattern=([], []))(x)
+    for wrong in (([0], [0, 1]), ([0.5], [0]), ([-1], [0]), ([0, 0], [1, 1]), 3, ([0], "x"), ([[0]], [[0]])):
+        with pytest.raises(lathe.OptionError):
+            lathe.jacobian(stencil, pattern=wrong)
+    for call in (lambda: lathe.jacobian(stencil, pattern=([0], [n]))(x), lambda: lathe.jacobian(stencil, mode="sideways"),
+                 lambda: lathe.jacobian(loss), lambda: lathe.jacobian(stencil, of=("y", "y"))):
+        with pytest.raises(lathe.OptionError):
+            call()
+
+
+def test_random_patterns_are_coloured():
+    rng = np.random.default_rng(5)
+    for _ in range(50):
+        rows, columns = np.nonzero(rng.random((rng.integers(1, 9), rng.integers(1, 9))) < rng.random())
+        colours = lathe.derivatives._coloured(columns, rows)
+        for a in range(len(rows)):
+            for b in range(a):
+                assert columns[a] != columns[b] or colours[a] == colours[b]
+                assert rows[a] != rows[b] or columns[a] == columns[b] or colours[a] != colours[b]

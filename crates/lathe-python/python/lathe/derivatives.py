@@ -18,7 +18,7 @@ from . import _lathe
 from ._shapes import bound
 from .kernels import Kernel
 
-__all__ = ["grad", "hessian", "hvp", "jvp", "value_and_grad", "vjp"]
+__all__ = ["grad", "hessian", "hvp", "jacobian", "jvp", "value_and_grad", "vjp"]
 
 _REALS = ("f16", "bf16", "f32", "f64")
 _FLOATS = (*_REALS, "c64", "c128")
@@ -104,6 +104,142 @@ def hessian(kernel: Kernel, wrt: str | None = None) -> Callable[..., Any]:
         return rows.reshape(x.shape + x.shape)
 
     return _like(second, kernel, "The Hessian of")
+
+
+def jacobian(kernel: Kernel, wrt: str | None = None, of: str | None = None, *, mode: str | None = None,
+             pattern: tuple[Any, Any] | None = None, check: bool = True, allow_steps: bool = False) -> Callable[..., Any]:
+    """A function that takes what the kernel takes and returns the derivatives of one result by one input, of the shape of the
+    result and then that of the input.
+
+    ``mode`` is ``forward`` (a product for each element of the input) or ``reverse`` (one for each element of the result);
+    without it, the one with fewer products.
+
+    ``pattern`` says which derivatives need not be zero: two lists of equal length, positions in the result and positions in the
+    input, both counted in the order of rows. The derivatives at these positions are returned, in the order of the lists. Inputs
+    that no result depends on together (or results that share no input) have one product in common; which ones do is found by
+    colouring (Curtis, Powell and Reid, "On the Estimation of Sparse Jacobian Matrices"). One more product, with random numbers,
+    tells whether derivatives outside of the pattern are zero where the function is called, unless ``check`` is false.
+
+    >>> import lathe, numpy as np
+    >>> squares = lathe.kernel("kernel squares(x: f64[N]) -> (y: f64[N]) { y[i] = x[i] * x[i] }")
+    >>> lathe.jacobian(squares)(np.array([1.0, 2.0]))
+    array([[2., 0.],
+           [0., 4.]])
+    >>> lathe.jacobian(squares, pattern=([0, 1], [0, 1]))(np.array([1.0, 2.0]))
+    array([2., 4.])
+    """
+    names = _inputs(kernel, wrt)
+    results = differentiable(kernel, "out") if of is None else _names(of) or []
+    for what, found in (("input", names), ("result", results)):
+        if len(found) != 1:
+            raise _lathe.fail("E0917", f"a Jacobian is of one result by one input, and there are {len(found)} {what}s: {', '.join(found)}",
+                              [], f"lathe.jacobian(kernel, wrt={names[0]!r}, of=…)" if names else None)
+    if mode not in (None, "forward", "reverse"):
+        raise _lathe.fail("E0917", f"there is no mode {mode!r}", [], "mode='forward', or mode='reverse'")
+    sparse = None if pattern is None else _Pattern(pattern, mode)
+    derived: dict[bool, Kernel] = {}
+    inputs = [p[0] for p in kernel.parameters if p[1] != "out"]
+    outputs = [p[0] for p in kernel.parameters if p[1] == "out"]
+
+    def matrix(*args: Any, **named: Any) -> Any:
+        args = bound(kernel, args, named)
+        x = np.asarray(args[inputs.index(names[0])], dtype=kernel.dtype(names[0]))
+        values = kernel(*args)
+        y = np.asarray(values[outputs.index(results[0])] if len(outputs) > 1 else values)
+        forward = sparse.forward if sparse else mode == "forward" or mode is None and x.size <= y.size
+        if forward not in derived:
+            derive = jvp if forward else vjp
+            derived[forward] = derive(kernel, names, results, allow_steps=allow_steps)
+        given, type_ = (x, kernel.dtype(names[0])) if forward else (y, kernel.dtype(results[0]))
+
+        def product(seed: Any) -> Any:
+            seed = seed.astype(type_).reshape(given.shape)
+            product = derived[forward](*args, seed[()] if forward and not x.ndim else seed)
+            return np.asarray(product[-1] if isinstance(product, tuple) else product).ravel()
+
+        if sparse:
+            return sparse.values(product, kernel.name, y.size, x.size, check)
+        made = np.empty((y.size, x.size), dtype=kernel.dtype(results[0]))
+        unit = np.zeros(given.size)
+        for n in range(given.size):
+            unit[n] = 1
+            made[(slice(None), n) if forward else n] = product(unit)
+            unit[n] = 0
+        return made.reshape(y.shape + x.shape)
+
+    return _like(matrix, kernel, "The Jacobian of")
+
+
+class _Pattern:
+    """Which elements of a Jacobian need not be zero, and which share a product."""
+
+    def __init__(self, pattern: tuple[Any, Any], mode: str | None) -> None:
+        try:
+            rows, columns = (np.asarray(list(p)) for p in pattern)
+        except (TypeError, ValueError):
+            rows, columns = np.zeros(1), np.zeros(1)
+        fits = all(p.ndim == 1 and (p.dtype.kind in "iu" or not p.size) for p in (rows, columns)) and rows.size == columns.size
+        if not fits or rows.size and min(rows.min(), columns.min()) < 0:
+            raise _lathe.fail("E0917", "a pattern is two lists of positions, of equal length: in the result, and in the input", [],
+                              "pattern=([0, 1], [0, 1])")
+        self.rows, self.columns = rows.astype(np.int64), columns.astype(np.int64)
+        if len(set(zip(self.rows.tolist(), self.columns.tolist()))) < rows.size:
+            raise _lathe.fail("E0917", "a pattern names each derivative once", [], None)
+        by_mode = {forward: _coloured(*((self.columns, self.rows) if forward else (self.rows, self.columns)))
+                   for forward in (True, False) if mode is None or forward == (mode == "forward")}
+        self.forward = min(by_mode, key=lambda forward: by_mode[forward].max(initial=-1))
+        self.colours = by_mode[self.forward]
+
+    def values(self, product: Callable[[Any], Any], name: str, results: int, inputs: int, check: bool) -> Any:
+        """The derivatives, by products of the Jacobian (or of its transpose) with vectors."""
+        seeds, found, sizes = self.columns, self.rows, (inputs, results)
+        if not self.forward:
+            seeds, found, sizes = found, seeds, (results, inputs)
+        if seeds.size and (seeds.max() >= sizes[0] or found.max() >= sizes[1]):
+            raise _lathe.fail("E0917", f"the pattern is larger than the Jacobian of `{name}`, which has {results} rows and {inputs} columns",
+                              [], None)
+        parts = np.zeros(seeds.size)
+        for colour in range(self.colours.max(initial=-1) + 1):
+            these = self.colours == colour
+            seed = np.zeros(sizes[0])
+            seed[seeds[these]] = 1
+            parts = parts.astype((whole := product(seed)).dtype, copy=False)
+            parts[these] = whole[found[these]]
+        if check and sizes[0]:
+            # Distinct numbers: what a wrong pattern mixes up or leaves out changes the product.
+            seed = np.random.default_rng(0).uniform(0.5, 1.5, sizes[0])
+            whole = product(seed)
+            seed = seed.astype(whole.dtype)
+            terms = parts.astype(np.float64) * seed[seeds]
+            size = np.bincount(found, abs(terms), sizes[1])
+            wrong = abs(np.bincount(found, terms, sizes[1]) - whole)
+            near = np.sqrt(np.finfo(whole.dtype if whole.dtype.itemsize > 2 else np.float16).eps)
+            # What is not finite cannot be compared.
+            bad = np.flatnonzero(np.isfinite(wrong) & (wrong > near * (size + size.max(where=np.isfinite(size), initial=0))))
+            if bad.size:
+                what = "result" if self.forward else "input"
+                raise _lathe.fail("E0915", f"`{name}` has derivatives outside of the pattern: element {bad[0]} of the {what} has some",
+                                  [], "name all derivatives that need not be zero")
+        return parts
+
+
+def _coloured(these: Any, those: Any) -> Any:
+    """A colour for each element of a pattern: equal for equal `these`, and different for those that meet in one of `those`."""
+    begin = np.argsort(these, kind="stable")
+    groups = np.split(begin, np.flatnonzero(np.diff(these[begin])) + 1) if these.size else []
+    taken: dict[int, int] = {}
+    colours = np.empty(these.size, dtype=np.int64)
+    # Those that meet most others choose first.
+    for group in sorted(groups, key=len, reverse=True):
+        met = those[group].tolist()
+        used = 0
+        for other in met:
+            used |= taken.get(other, 0)
+        colour = (~used & (used + 1)).bit_length() - 1
+        colours[group] = colour
+        for other in met:
+            taken[other] = taken.get(other, 0) | 1 << colour
+    return colours
 
 
 def _one(kernel: Kernel, result: str) -> Any:
