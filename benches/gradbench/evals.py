@@ -154,7 +154,7 @@ def kmeans_cost(data: Any) -> Prepared:
 
 def kmeans_direction(data: Any) -> Prepared:
     points, centres = floats(data["points"]), floats(data["centroids"])
-    product, ones = kernel("kmeans", "kmeans_f64_hvp"), np.ones_like(centres)
+    product, ones = kernel("kmeans", "clusters_hvp"), np.ones_like(centres)
 
     def run() -> np.ndarray:
         gradient, diagonal = product(points, centres, ONE, ones)
