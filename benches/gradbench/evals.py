@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import math
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -47,8 +48,18 @@ def flat(result: Any) -> list[float]:
     return [x for part in parts for x in np.asarray(part).ravel().tolist()]
 
 
+#: With so many numbers, a kernel is compiled for its sizes, as tools that trace programs do.
+MANY = 5000
+
+
 def call(file: str, name: str | None, *args: Any) -> Callable[[], Any]:
-    return functools.partial(kernel(file, name), *args)
+    run = kernel(file, name)
+    if sum(np.size(a) for a in args) < MANY:
+        return functools.partial(run, *args)
+    inputs = [p[2] for p in run.func.parameters if p[1] != "out"]
+    sizes = {name: extent for type_, a in zip(inputs, args, strict=True)
+             for name, extent in zip(re.findall(r"\w+", type_.partition("[")[2]), np.shape(a), strict=True) if name.isidentifier()}
+    return functools.partial(run, *args, specialize=sizes)
 
 
 # hello: squares, and their derivative by the same program.
@@ -154,10 +165,10 @@ def kmeans_cost(data: Any) -> Prepared:
 
 def kmeans_direction(data: Any) -> Prepared:
     points, centres = floats(data["points"]), floats(data["centroids"])
-    product, ones = kernel("kmeans", "clusters_hvp"), np.ones_like(centres)
+    product = call("kmeans", "clusters_hvp", points, centres, ONE, np.ones_like(centres))
 
     def run() -> np.ndarray:
-        gradient, diagonal = product(points, centres, ONE, ones)
+        gradient, diagonal = product()
         return np.divide(gradient, diagonal)
 
     return run, lambda direction: direction.tolist()
@@ -262,13 +273,9 @@ def ht_jacobian(data: Any) -> Prepared:
     along_theta[first:] = np.eye(26)
     for k in range(first):
         along_u[k, :, k] = 1
-    tangents = kernel("hand", "hand_jvp")
     thetas, us = np.tile(theta, (poses, 1)), np.tile(u, (poses, 1, 1))
-
-    def run() -> np.ndarray:
-        return tangents(thetas, us, *rest, along_theta, along_u)[1]
-
-    return run, lambda columns: columns.reshape(poses, -1).T.tolist()
+    tangents = call("hand", "hand_jvp", thetas, us, *rest, along_theta, along_u)
+    return tangents, lambda results: results[1].reshape(poses, -1).T.tolist()
 
 
 # particle and saddle: optima of functions that are made of derivatives. What is optimized is a program of kernels; its derivative
