@@ -209,23 +209,22 @@ def ba_jacobian(data: Any) -> Prepared:
     """The Jacobian in rows: two of 15 elements an observation (camera, point, weight), then one element a weight."""
     cameras, points, w, camera, point, seen = observations(data)
     n, m, p = data["n"], data["m"], data["p"]
-    by_all, by_weight = kernel("reprojection", "observation_vjp"), kernel("reprojection", "weight_vjp")
+    own, blocks, of_weights = np.empty((p, 15)), np.empty((p, 2, 15)), np.empty(p)
     one, zero = np.ones(p), np.zeros(p)
-    blocks, of_weights = np.empty((p, 2, 15)), np.empty(p)
-    by_camera, by_point, by_w = np.empty((p, 2, 11)), np.empty((p, 2, 3)), np.empty((p, 2))
-    parts = [(by_camera[:, r], by_point[:, r], by_w[:, r]) for r in range(2)]
+    across = call("reprojection", "observation_vjp", own, seen, one, zero)
+    down = call("reprojection", "observation_vjp", own, seen, zero, one)
+    by_weight = call("reprojection", "confidence_vjp", w, one)
     rows = np.concatenate([np.arange(2 * p + 1) * 15, 30 * p + 1 + np.arange(p)])
     columns = np.empty((p, 2, 15), dtype=np.int64)
+    columns[:, :, :11] = (11 * camera[:, None] + np.arange(11))[:, None, :]
+    columns[:, :, 11:14] = (11 * n + 3 * point[:, None] + np.arange(3))[:, None, :]
+    columns[:, :, 14] = (11 * n + 3 * m + np.arange(p))[:, None]
 
     def run() -> tuple[np.ndarray, ...]:
-        its_camera, its_point = cameras[camera], points[point]
-        by_all(its_camera, its_point, w, seen, one, zero, out=parts[0])
-        by_all(its_camera, its_point, w, seen, zero, one, out=parts[1])
-        by_weight(its_camera, its_point, w, seen, one, out=of_weights)
-        blocks[:, :, :11], blocks[:, :, 11:14], blocks[:, :, 14] = by_camera, by_point, by_w
-        columns[:, :, :11] = (11 * camera[:, None] + np.arange(11))[:, None, :]
-        columns[:, :, 11:14] = (11 * n + 3 * point[:, None] + np.arange(3))[:, None, :]
-        columns[:, :, 14] = (11 * n + 3 * m + np.arange(p))[:, None]
+        own[:, :11], own[:, 11:14], own[:, 14] = cameras[camera], points[point], w
+        across(out=blocks[:, 0])
+        down(out=blocks[:, 1])
+        by_weight(out=of_weights)
         return rows, columns, blocks, of_weights
 
     def output(result: tuple[np.ndarray, ...]) -> Any:
