@@ -104,6 +104,13 @@ def test_jacobians_in_both_modes():
         assert got == 6 and got.shape == () and got.dtype == np.float32
 
 
+    turn = lathe.kernel("kernel turn(x: c128[N], r: f64[N]) -> (y: c128[N], s: f64[N]) { y[i] = x[i] * x[i]\n s[i] = r[i] * r[i] }")
+    for wrt, of in (("x", "y"), ("r", "y"), ("x", "s")):
+        with pytest.raises(lathe.GradientError):
+            lathe.jacobian(turn, wrt, of)
+    assert lathe.jacobian(turn, "r", "s")(np.ones(1, complex), np.ones(1)) == 2
+
+
 def test_jacobians_by_colouring():
     stencil = lathe.kernel("""kernel stencil(x: f64[N]) -> (y: f64[N]) {
         y[i] = x[i] * x[i] * x[max(i - 1, 0)] + sin(x[min(i + 1, N - 1)])

@@ -134,6 +134,10 @@ def jacobian(kernel: Kernel, wrt: str | None = None, of: str | None = None, *, m
         if len(found) != 1:
             raise _lathe.fail("E0917", f"a Jacobian is of one result by one input, and there are {len(found)} {what}s: {', '.join(found)}",
                               [], f"lathe.jacobian(kernel, wrt={names[0]!r}, of=…)" if names else None)
+    for p in kernel.parameters:
+        if p[0] in (names[0], results[0]) and p[2].split("[")[0] not in _REALS:
+            raise _lathe.fail("E0915", f"a Jacobian is one of real numbers, and `{p[0]}` is of {p[2].split('[')[0]}", [],
+                              "lathe.jvp(kernel) and lathe.vjp(kernel) give products with complex vectors")
     if mode not in (None, "forward", "reverse"):
         raise _lathe.fail("E0917", f"there is no mode {mode!r}", [], "mode='forward', or mode='reverse'")
     sparse = None if pattern is None else _Pattern(pattern, mode)
