@@ -250,55 +250,49 @@ impl Parts {
     }
 
     fn stmt(&mut self, s: &Stmt) -> Stmt {
-        match s.kind() {
-            StmtKind::Alloc { buffer, body } if buffer.elem.complex_part().is_some() => {
-                let [re, im] = self.pair(buffer);
-                let body = self.stmt(body);
-                let inner = s.with_kind(StmtKind::Alloc { buffer: im, body });
-                s.with_kind(StmtKind::Alloc { buffer: re, body: inner })
-            }
-            StmtKind::Store(st) if let Some(pair) = self.pair_of(&st.target) => {
-                let (a, b) = (self.part_of(&st.value, 0), self.part_of(&st.value, 1));
-                let store = |m: &Parts, i: usize, value: Expr| {
-                    let (target, label) = (m.half(&st.target, &pair[i]), label(&st.label, i));
-                    let instance = st.instance.iter().map(|e| m.real(e)).collect();
-                    s.with_kind(StmtKind::Store(Store { target, label, instance, value, ..st.clone() }))
-                };
-                self.apart(s, [a, b], store)
-            }
-            StmtKind::Reduce(r)
-                if let ([target], [value]) = (&r.targets[..], &r.values[..])
-                    && let Some(pair) = self.pair_of(target) =>
-            {
-                let (a, b) = (self.part_of(value, 0), self.part_of(value, 1));
-                let add = |m: &Parts, i: usize, value: Expr| {
-                    let instance = r.instance.iter().map(|e| m.real(e)).collect();
-                    s.with_kind(StmtKind::Reduce(Reduce {
-                        targets: vec![m.half(target, &pair[i])],
-                        values: vec![value],
-                        label: label(&r.label, i),
-                        instance,
-                        ..r.clone()
-                    }))
-                };
-                self.apart(s, [a, b], add)
-            }
-            StmtKind::Compute(c)
-                if let ([target], [value]) = (&c.targets[..], &c.values[..])
-                    && let Some(pair) = self.pair_of(target) =>
-            {
-                self.compute(s, c, target, value, &pair)
-            }
-            _ => {
-                let mut found = false;
-                let written = s.written();
-                written.filter_map(View::buffer).for_each(|b| found |= self.pairs.contains_key(&b));
-                if found && s.children().next().is_none() {
-                    self.failed.get_or_insert_with(|| unsupported("a statement on complex numbers", s));
-                }
-                s.map_parts(&mut Inner(self))
-            }
+        if let StmtKind::Alloc { buffer, body } = s.kind()
+            && buffer.elem.complex_part().is_some()
+        {
+            let [re, im] = self.pair(buffer);
+            let body = self.stmt(body);
+            let inner = s.with_kind(StmtKind::Alloc { buffer: im, body });
+            return s.with_kind(StmtKind::Alloc { buffer: re, body: inner });
         }
+        if let Some(st) = s.as_store()
+            && let Some(pair) = self.pair_of(&st.target)
+        {
+            let values = [0, 1].map(|i| self.part_of(&st.value, i));
+            let store = |m: &Parts, i: usize, value: Expr| {
+                let (target, label) = (m.half(&st.target, &pair[i]), label(&st.label, i));
+                let instance = st.instance.iter().map(|e| m.real(e)).collect();
+                s.with_kind(StmtKind::Store(Store { target, label, instance, value, ..st.clone() }))
+            };
+            return self.apart(s, values, store);
+        }
+        if let Some(r) = s.as_reduce()
+            && let ([target], [value]) = (&r.targets[..], &r.values[..])
+            && let Some(pair) = self.pair_of(target)
+        {
+            let values = [0, 1].map(|i| self.part_of(value, i));
+            let add = |m: &Parts, i: usize, value: Expr| {
+                let (targets, label) = (vec![m.half(target, &pair[i])], label(&r.label, i));
+                let instance = r.instance.iter().map(|e| m.real(e)).collect();
+                let values = vec![value];
+                s.with_kind(StmtKind::Reduce(Reduce { targets, values, label, instance, ..r.clone() }))
+            };
+            return self.apart(s, values, add);
+        }
+        if let Some(c) = s.as_compute()
+            && let ([target], [value]) = (&c.targets[..], &c.values[..])
+            && let Some(pair) = self.pair_of(target)
+        {
+            return self.compute(s, c, target, value, &pair);
+        }
+        let found = s.written().filter_map(View::buffer).any(|b| self.pairs.contains_key(&b));
+        if found && s.children().next().is_none() {
+            self.failed.get_or_insert_with(|| unsupported("a statement on complex numbers", s));
+        }
+        s.map_parts(&mut Inner(self))
     }
 
     fn part_of(&self, value: &Expr, i: u32) -> Expr {

@@ -31,24 +31,24 @@ impl Val {
         }
     }
 
+    /// A literal as a number of a complex type; `None` if it is no literal.
+    pub fn literal(&self, part: Scalar) -> Option<Complex> {
+        let of = |re: f64, im: f64| Some(Complex { re: build::float(part, re), im: build::float(part, im) });
+        match self {
+            Val::Int(v) => of(*v as f64, 0.0),
+            Val::Large(v) => of(*v as f64, 0.0),
+            Val::Float(v) => of(*v, 0.0),
+            Val::Imaginary(v) => of(0.0, *v),
+            Val::Expr(_) => None,
+        }
+    }
+
     /// The type of its parts, if it has one.
     fn part(&self) -> Option<Scalar> {
         match self {
             Val::Expr(e) => e.ty().complex_part().or_else(|| e.ty().scalar()),
             _ => None,
         }
-    }
-}
-
-/// A literal as a number of a complex type; `None` if it is no literal.
-pub fn literal(v: &Val, part: Scalar) -> Option<Complex> {
-    let of = |re: f64, im: f64| Some(Complex { re: build::float(part, re), im: build::float(part, im) });
-    match v {
-        Val::Int(v) => of(*v as f64, 0.0),
-        Val::Large(v) => of(*v as f64, 0.0),
-        Val::Float(v) => of(*v, 0.0),
-        Val::Imaginary(v) => of(0.0, *v),
-        Val::Expr(_) => None,
     }
 }
 
@@ -74,7 +74,7 @@ impl Cx<'_> {
 
     fn operand(&mut self, v: Val, part: Scalar, span: Span) -> Option<Operand> {
         match v {
-            Val::Imaginary(_) => literal(&v, part).map(Operand::Complex),
+            Val::Imaginary(_) => v.literal(part).map(Operand::Complex),
             Val::Expr(e) if e.ty().complex_part().is_some() => Some(Operand::Complex(Complex::of(&e))),
             v => self.coerce(v, &part.into(), span).map(Operand::Real),
         }
@@ -202,7 +202,7 @@ impl Cx<'_> {
         }
         self.arity(&to.to_string(), args, 1, span)?;
         let v = self.val(args[0], Some(to))?;
-        if let Some(z) = literal(&v, part) {
+        if let Some(z) = v.literal(part) {
             return z.value();
         }
         let Val::Expr(e) = v else { return None };
@@ -215,6 +215,12 @@ impl Cx<'_> {
             Type::Scalar(_) => Complex::real(cast(e)).value(),
             t => self.operator(&to.to_string(), t.clone(), span),
         }
+    }
+
+    /// The negative of a complex number; `None` for other types.
+    pub fn negative(&self, e: &Expr) -> Option<Expr> {
+        e.ty().complex_part()?;
+        Complex::of(e).neg().value()
     }
 
     /// Says what to write instead of an operator that complex numbers do not have.
@@ -254,10 +260,4 @@ impl Cx<'_> {
         let height = target.height.max(value.height).saturating_add(1);
         Some(ast::Expr { kind, span: value.span, height })
     }
-}
-
-/// The negative of a complex number; `None` for other types.
-pub fn negated(e: &Expr) -> Option<Expr> {
-    e.ty().complex_part()?;
-    Complex::of(e).neg().value()
 }

@@ -80,7 +80,7 @@ impl Cx<'_> {
                 }
                 None
             }
-            (v, _) if ty.complex_part().is_some() => super::complex::literal(&v, ty.complex_part()?)?.value(),
+            (v, _) if ty.complex_part().is_some() => v.literal(ty.complex_part()?)?.value(),
             (Val::Int(v), Some(s)) if s.is_float() => Some(build::float(s, v as f64)),
             (Val::Large(v), Some(s)) if s.is_float() => Some(build::float(s, v as f64)),
             (Val::Float(v), Some(s)) if s.is_float() => Some(build::float(s, v)),
@@ -277,7 +277,7 @@ impl Cx<'_> {
             (ast::UnOp::Neg, Val::Float(v)) => Some(Val::Float(-v)),
             (ast::UnOp::Neg, Val::Imaginary(v)) => Some(Val::Imaginary(-v)),
             (ast::UnOp::Neg, Val::Expr(e)) => {
-                if let Some(e) = super::complex::negated(&e) {
+                if let Some(e) = self.negative(&e) {
                     return Some(Val::Expr(e));
                 }
                 if e.ty().is_int() || e.ty().is_float() {
