@@ -16,7 +16,7 @@ use lathe_ir::lower::inscan::expand_function;
 use lathe_ir::lower::storage;
 use lathe_ir::stmt::MemoryOrder;
 use lathe_ir::{BufId, Buffer, Function, Mode, Module, Scalar, Stmt, StmtKind};
-use lathe_lower::{calls, halves, phases, reductions};
+use lathe_lower::{addresses, calls, halves, phases, reductions};
 use lathe_poly::Ranges;
 use lathe_poly::simplify::simplify_function;
 use llvm_sys::{LLVMAtomicOrdering, LLVMIntPredicate as I};
@@ -50,7 +50,7 @@ pub fn ptx(module: &Module, func: &Function, kernels: &[Kernel], arch: &str) -> 
     let phased = phases::to_phased(&inlined, &lathe_device::is_grid).map_err(refused)?;
     let spmd = simplify_function(&lathe_device::to_spmd(&simplify_function(&phased), limits())?);
     let plain = reductions::as_stores(module, &expand_function(module, &spmd));
-    let func = &halves::in_floats(&plain);
+    let func = &addresses::plain(&halves::in_floats(&plain)).map_err(refused)?;
     let plan: Plan = lathe_device::plan(func)?;
     let ir = Ir::new(&func.name);
     machine.adopt(&ir);
@@ -71,7 +71,6 @@ pub fn ptx(module: &Module, func: &Function, kernels: &[Kernel], arch: &str) -> 
             kernel: true,
             frame,
             ranges: Ranges::of_function(func),
-            physical: HashMap::new(),
             outlined: 0,
         };
         e.function_attributes(body);
