@@ -53,7 +53,7 @@ impl Places {
 
     /// The access as one of storage; `None` if it is.
     fn stored(&mut self, a: &Access) -> Option<Access> {
-        if a.view.buffer().is_some_and(|b| !self.moved.contains_key(&b)) {
+        if matches!(&a.view, View::Buffer(b) if !self.moved.contains_key(b)) {
             return None;
         }
         let stored = resolve(a).and_then(|(id, indices)| {
