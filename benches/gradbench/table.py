@@ -33,10 +33,10 @@ def agree(a: Any, b: Any) -> bool:
     return abs(a - b) <= 1e-4 * max(1, abs(a) + abs(b))
 
 
-def shortest(*runs: Any) -> list[float]:
+def shortest(*runs: Any, rounds: int = ROUNDS) -> list[float]:
     """Milliseconds of each, in interleaved rounds: the shortest."""
     times: list[list[float]] = [[] for _ in runs]
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         for took, run in zip(times, runs, strict=True):
             begin = time.perf_counter()
             run()
@@ -73,7 +73,7 @@ def main() -> None:
     lines += ["", "| eval | " + " | ".join(evals.MODULES["saddle"]) + " |", "|---|---|---|---|---|"]
     for module in ("particle", "saddle"):
         given, = data.workloads(module).values()
-        times = shortest(*(prepare(given)[0] for prepare in evals.MODULES[module].values()))
+        times = shortest(*(prepare(given)[0] for prepare in evals.MODULES[module].values()), rounds=3)
         lines.append(f"| {module} | " + " | ".join(f"{t:.0f}" for t in times) + " |")
         print(lines[-1], flush=True)
     lines += ["", "Of `particle` and `saddle`, whose loops around derivatives run in Python, milliseconds of the four nestings (outer, inner mode)."]
