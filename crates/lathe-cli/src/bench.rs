@@ -6,7 +6,7 @@ use crate::say::{self, note};
 use crate::target::{self, Common};
 use crate::{Outcome, Stop};
 use indicatif::{ProgressBar, ProgressStyle};
-use lathe::report::{CheckReport, EvidenceCounts, RunReport};
+use lathe::report::{CheckReport, DeviceReport, EvidenceCounts, RunReport, Transfers, compiled};
 use lathe::rounds::Runs;
 use lathe::{
     Build, Built, Data, Diagnostic, Failure, Pool, Reference, Schedule, ceilings, count, data, measure, stats,
@@ -127,10 +127,12 @@ pub fn bench(a: &BenchArgs, common: &Common) -> Outcome {
 
     let peak = ceilings::peak_flops_f32(&machine);
     let mut reports = Vec::new();
+    let device = DeviceReport::of(engine);
     for (c, seconds) in rounds.candidates.iter().zip(&times) {
         let (schedule, built) = (c.schedule, c.built);
         let Some(s) = stats::summarize(seconds) else { continue };
         let rate = |n: Option<f64>| n.map(|n| n / s.median / 1e9);
+        let run = built.last_run();
         reports.push(RunReport {
             kernel: kernel.name.to_string(),
             strategy: schedule.strategy.clone(),
@@ -141,6 +143,11 @@ pub fn bench(a: &BenchArgs, common: &Common) -> Outcome {
             specialized: t.how.specialize,
             threads,
             engine: engine.name().to_string(),
+            device: device.clone(),
+            kernel_s: run.map(|_| s.median),
+            launches: run.map(|r| r.launches),
+            transfers: run.as_ref().map(Transfers::of),
+            compiled: compiled(built),
             compile_s: built.compile_seconds + schedule.seconds(),
             runs: s.runs,
             median_s: Some(s.median),

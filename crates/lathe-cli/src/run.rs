@@ -5,7 +5,7 @@ use crate::files::{Used, apart};
 use crate::say::{self, note};
 use crate::target::{self, Common};
 use crate::{Outcome, Stop};
-use lathe::report::{EvidenceCounts, RunReport};
+use lathe::report::{DeviceReport, EvidenceCounts, RunReport, Transfers, compiled};
 use lathe::{ArgView, Array, Build, Diagnostic, Failure, Limits, Mode, Plan, Pool, codes, count, data, npy};
 use std::path::Path;
 
@@ -70,6 +70,7 @@ pub fn run(a: &RunArgs, common: &Common) -> Outcome {
     let flops = count::flops(&schedule.plain, &data.sizes);
     let bytes = count::bytes(&schedule.plain, &data.sizes);
     let rate = |n: Option<f64>| n.map(|n| n / seconds / 1e9);
+    let run = built.last_run();
     let report = RunReport {
         kernel: kernel.name.to_string(),
         strategy: schedule.strategy.clone(),
@@ -80,6 +81,11 @@ pub fn run(a: &RunArgs, common: &Common) -> Outcome {
         specialized: t.how.specialize,
         threads,
         engine: engine.name().to_string(),
+        device: DeviceReport::of(engine),
+        kernel_s: run.map(|r| r.kernel_seconds),
+        launches: run.map(|r| r.launches),
+        transfers: run.as_ref().map(Transfers::of),
+        compiled: compiled(&built),
         compile_s: built.compile_seconds + schedule.seconds(),
         runs: 1,
         median_s: Some(seconds),
@@ -130,6 +136,16 @@ pub fn show(r: &RunReport) {
         note!("  assumed: {fact}");
     }
     note!("  {} (compiled in {})", timing(r), seconds(r.compile_s));
+    if let (Some(d), Some(s), Some(n), Some(t)) = (&r.device, r.kernel_s, r.launches, &r.transfers) {
+        note!(
+            "  {}: {n} kernel{} in {}, {} bytes to the device, {} from it",
+            d.name,
+            if n == 1 { "" } else { "s" },
+            seconds(s),
+            t.to_device_bytes,
+            t.from_device_bytes
+        );
+    }
     let e = &r.evidence;
     note!(
         "  obligations: {} by dependence, {} by rule, {} tested, {} by check, {} by declaration, {} trusted",

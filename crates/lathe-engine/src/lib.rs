@@ -29,6 +29,7 @@ pub use object::Object;
 use lathe_abi::{Array, KernelFn, Runtime};
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::{Function, Module};
+use std::any::Any;
 
 /// How to generate code.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -114,8 +115,20 @@ pub fn no_form(engine: &str, form: &str, has: &[&str]) -> Diagnostic {
     if has.is_empty() { d.help("it has none") } else { d.help(format!("it writes {}", has.join(", "))) }
 }
 
+/// What a call did on a device.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct DeviceRun {
+    /// Of all kernels, by the clock of the device.
+    pub kernel_seconds: f64,
+    /// Kernels that were started.
+    pub launches: u64,
+    pub to_device_bytes: u64,
+    pub from_device_bytes: u64,
+    pub copies: u64,
+}
+
 /// Code in memory, ready to be called from any thread.
-pub trait Code: Send + Sync {
+pub trait Code: Any + Send + Sync {
     /// Runs the kernel: 0, the number of the check that failed, or a code of [`lathe_abi::status`].
     ///
     /// # Errors
@@ -168,6 +181,11 @@ pub trait Code: Send + Sync {
     unsafe fn start(&self, _args: &[Array], _stream: u64) -> Result<i32, Diagnostic> {
         let text = "this code reads the memory of the host, not that of a device";
         Err(Diagnostic::error(codes::DEVICE_ARRAY, text).help("copy the arrays to the host first"))
+    }
+
+    /// What the call that ended last did on its device; none for code that runs on the host.
+    fn last_run(&self) -> Option<DeviceRun> {
+        None
     }
 
     /// The entry, if it is machine code of this process; it must not be called after this value is dropped.

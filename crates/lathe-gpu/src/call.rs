@@ -1,106 +1,160 @@
-//! A call: arguments checked, copied to the device, kernels run, results copied back.
+//! A call: arguments checked, a launch on the device of the kernel, results copied back; and a start on memory that is on the
+//! device already.
 
-use crate::host::{self, Driver, Known, Value};
+use crate::drivers::Drivers;
+use crate::host::{Known, Value};
 use crate::kept::Unpacked;
+use crate::kernels::{Invocation, Kernels, Session};
+use crate::limit::limit;
+use crate::marks::Opened;
+use crate::work::{HostBytes, HostKind, Memory, Outcome, Queue};
 use lathe_abi::{Array, DEVICE_ALIGNMENT as ALIGNED, status};
 use lathe_diagnostics::Diagnostic;
-use lathe_engine::codes;
 use lathe_engine::memory::Shape;
-use lathe_ir::{BufId, Mode, ParamKind, Scalar};
-use std::time::Duration;
+use lathe_engine::{DeviceRun, codes};
+use lathe_host::{Access, BufferId, Executor, Ran};
+use lathe_ir::{Mode, ParamKind, Scalar};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
-/// A driver that copies and waits.
-pub trait Device: Driver {
-    /// # Errors
-    /// What the driver refuses; so for all below.
-    fn upload(&mut self, buffer: BufId, bytes: &[u8]) -> Result<(), Diagnostic>;
-
-    fn download(&mut self, buffer: BufId, bytes: &mut [u8]) -> Result<(), Diagnostic>;
-
-    /// Clears the status that kernels write.
-    fn clear(&mut self) -> Result<(), Diagnostic>;
-
-    /// Waits for all that was started; the status.
-    fn finish(&mut self) -> Result<i32, Diagnostic>;
-
-    /// Notes the time on the device; [`Device::between`] tells it once all is finished.
-    fn mark(&mut self) -> Result<(), Diagnostic>;
-
-    /// Seconds between the last two marks.
-    fn between(&mut self) -> Result<f64, Diagnostic>;
+/// What a call gave.
+#[derive(Default)]
+pub(crate) struct Called {
+    /// 0, or the number of the check that failed.
+    pub status: i32,
+    /// Of each run on what is on the device.
+    pub seconds: Vec<f64>,
+    pub run: DeviceRun,
 }
 
-/// How long a call may take: `LATHE_DEVICE_SECONDS`, or a minute.
-pub fn limit() -> Duration {
-    let given = std::env::var("LATHE_DEVICE_SECONDS").ok().and_then(|s| s.parse::<u64>().ok());
-    Duration::from_secs(given.unwrap_or(60).max(1))
+impl Called {
+    fn failed(status: i32) -> Called {
+        Called { status, ..Called::default() }
+    }
 }
 
-/// Runs the function once on these arguments: 0, or the number of the check that failed. With `times`, runs the kernels
-/// that often more, on what is on the device then, and gives the seconds that each took there.
+/// Runs the function once on these arguments. With `times`, runs the kernels that often more, on what is on the device
+/// then.
 ///
 /// # Errors
 /// Those of the driver.
 ///
 /// # Safety
 /// As [`lathe_engine::Code::call`].
-pub unsafe fn call(
-    u: &Unpacked,
-    device: &mut dyn Device,
+pub(crate) unsafe fn call(
+    kernels: &Arc<Kernels>,
+    device: Opened,
     args: &[Array],
     times: usize,
-) -> Result<(i32, Vec<f64>), Diagnostic> {
-    let params = &u.func.params;
+) -> Result<Called, Diagnostic> {
+    let func = &kernels.unpacked.func;
     // SAFETY: the caller's promise: valid descriptors.
     let shapes: Vec<Shape> = args.iter().map(|a| unsafe { Shape::of(a) }).collect();
     // SAFETY: as above.
-    let known = match unsafe { known(u, &shapes) }? {
+    let known = match unsafe { known(&kernels.unpacked, &shapes) }? {
         Ok(k) => k,
-        Err(failed) => return Ok((failed, Vec::new())),
+        Err(failed) => return Ok(Called::failed(failed)),
     };
-    let mut held = Held { device, buffers: Vec::new() };
-    for (p, s) in params.iter().zip(&shapes) {
-        if let ParamKind::Array(b) = &p.kind {
-            held.device.alloc(b, s.count() as u64 * s.elem_bytes)?;
-            held.buffers.push(b.id);
-            if p.mode != Mode::Out {
-                // SAFETY: as above.
-                held.device.upload(b.id, &unsafe { s.gather() })?;
-            }
+    let (devices, drivers) = Drivers::new(&[device], 1);
+    let mut executor = Executor::new(devices, drivers);
+    executor.driver().take_times(true);
+    executor.keep_profile(true);
+    let mut accesses = Vec::new();
+    for (p, s) in func.params.iter().zip(&shapes) {
+        if p.array().is_none() {
+            continue;
+        }
+        // SAFETY: as above; written parameters are lent for writing.
+        let host = unsafe { memory_of(s, p.mode) }?;
+        let bytes = host.len() as u64;
+        let buffer = executor.buffer(host, bytes, p.mode != Mode::Out, false);
+        accesses.push(Access { buffer, range: 0..bytes, mode: mode(p.mode) });
+    }
+    let seen = Arc::new(AtomicI32::new(status::OK));
+    let offsets = vec![0; accesses.len()];
+    let work = Arc::new(Invocation {
+        kernels: Arc::clone(kernels),
+        known,
+        offsets,
+        seen: Some(Arc::clone(&seen)),
+        started: AtomicU64::new(0),
+    });
+    let ended = executor
+        .launch(&format!("`{}`", func.name), 0, &accesses, work.clone())
+        .and_then(|event| executor.finish_event(event));
+    if let Err(d) = ended {
+        return match seen.load(Ordering::Acquire) {
+            status::OK if executor.driver().late => Err(late(d)),
+            status::OK => Err(d),
+            failed => Ok(Called::failed(failed)),
+        };
+    }
+    let arrays = func.params.iter().zip(&shapes).filter(|(p, _)| p.array().is_some());
+    for ((_, s), access) in arrays.zip(&accesses).filter(|((p, _), _)| p.mode != Mode::In) {
+        let host = executor.access(&read(access.buffer, access.range.end))?;
+        if !s.is_dense() {
+            // SAFETY: a written parameter, whose memory was lent for that; the executor says that its copy is whole.
+            unsafe { s.scatter(host.slice()) };
         }
     }
-    let device = &mut *held.device;
-    device.clear()?;
-    let mut result = host::run(&u.source, device, &known)?;
-    let found = device.finish()?;
-    if result == status::OK {
-        result = found;
-    }
-    for (p, s) in params.iter().zip(&shapes).filter(|(p, _)| p.mode != Mode::In) {
-        if let ParamKind::Array(b) = &p.kind {
-            let mut bytes = vec![0u8; s.count() * s.elem_bytes as usize];
-            device.download(b.id, &mut bytes)?;
-            // SAFETY: a written parameter, whose memory was lent for that.
-            unsafe { s.scatter(&bytes) };
-        }
-    }
+    executor.finish();
+    let counts = executor.counts();
+    let kernels_of = |ran: &[Ran]| -> Vec<f64> {
+        ran.iter().filter(|r| r.bytes.is_none()).map(|r| r.interval.end - r.interval.start).collect()
+    };
+    let run = DeviceRun {
+        kernel_seconds: kernels_of(&executor.take_profile()).iter().sum(),
+        launches: work.started.load(Ordering::Relaxed),
+        to_device_bytes: counts.to_device_bytes,
+        from_device_bytes: counts.from_device_bytes,
+        copies: counts.copies,
+    };
     let mut seconds = Vec::new();
-    if result == status::OK {
+    if times > 0 {
         for _ in 0..times {
-            device.mark()?;
-            host::run(&u.source, device, &known)?;
-            device.mark()?;
-            device.finish()?;
-            seconds.push(device.between()?);
+            executor.launch(&format!("`{}`", func.name), 0, &accesses, work.clone())?;
         }
+        executor.finish();
+        seconds = kernels_of(&executor.take_profile());
     }
-    Ok((result, seconds))
+    Ok(Called { status: status::OK, seconds, run })
 }
 
-/// A device that also runs kernels on memory of others.
-pub trait Borrowing: Device {
-    /// The buffer is at this address of the device, and stays there.
-    fn borrow(&mut self, buffer: BufId, address: u64);
+fn read(buffer: BufferId, bytes: u64) -> Access {
+    Access { buffer, range: 0..bytes, mode: lathe_host::Mode::Read }
+}
+
+/// What a launch does with a parameter.
+pub(crate) fn mode(mode: Mode) -> lathe_host::Mode {
+    match mode {
+        Mode::In => lathe_host::Mode::Read,
+        Mode::Out => lathe_host::Mode::Write,
+        Mode::InOut => lathe_host::Mode::ReadWrite,
+    }
+}
+
+/// The elements of an argument as devices take them: where they are, or a copy of them.
+///
+/// # Safety
+/// The shape is that of a valid descriptor, whose memory stays as long as what comes back.
+unsafe fn memory_of(s: &Shape, mode: Mode) -> Result<HostBytes, Diagnostic> {
+    let bytes = s.count() * s.elem_bytes as usize;
+    if s.is_dense() {
+        // SAFETY: the caller's promise; dense arrays are their elements, one after the other.
+        return Ok(unsafe { HostBytes::lent(s.address as *mut u8, bytes) });
+    }
+    let fault = |f: lathe_host::Fault| Diagnostic::error(lathe_host::codes::MEMORY, f.text);
+    let mut host = HostBytes::new(bytes as u64, HostKind::Plain, None).map_err(fault)?;
+    if mode != Mode::Out {
+        // SAFETY: the caller's promise; memory that nobody else has yet.
+        unsafe { host.slice_mut().copy_from_slice(&s.gather()) };
+    }
+    Ok(host)
+}
+
+fn late(d: Diagnostic) -> Diagnostic {
+    let text = d.message.clone();
+    Diagnostic::error(crate::codes::DEVICE_TIME, text).help("LATHE_DEVICE_SECONDS allows more")
 }
 
 /// Starts the function on arrays in the device's memory; waits only for kernels that report a status.
@@ -110,28 +164,57 @@ pub trait Borrowing: Device {
 ///
 /// # Safety
 /// As [`lathe_engine::Code::start`].
-pub unsafe fn start(u: &Unpacked, device: &mut dyn Borrowing, args: &[Array]) -> Result<i32, Diagnostic> {
+pub(crate) unsafe fn start(
+    kernels: &Arc<Kernels>,
+    queue: Queue,
+    args: &[Array],
+    finish: &dyn Fn() -> Result<bool, Diagnostic>,
+) -> Result<i32, Diagnostic> {
     // SAFETY: the caller's promise: valid descriptors.
     let shapes: Vec<Shape> = args.iter().map(|a| unsafe { Shape::of(a) }).collect();
     // SAFETY: as above.
-    let known = match unsafe { known(u, &shapes) }? {
+    let known = match unsafe { known(&kernels.unpacked, &shapes) }? {
         Ok(k) => k,
         Err(failed) => return Ok(failed),
     };
-    for (p, s) in u.func.params.iter().zip(&shapes) {
+    let mut session = Session::new(kernels, queue);
+    for (p, s) in kernels.unpacked.func.params.iter().zip(&shapes) {
         if let ParamKind::Array(b) = &p.kind {
             if !s.is_dense() || (s.count() > 0 && !s.address.is_multiple_of(ALIGNED)) {
                 return Err(not_dense(p.name(), s));
             }
-            device.borrow(b.id, s.address as u64);
+            session.borrow(b.id, Some((Memory::Cuda(s.address as u64), 0)));
         }
     }
-    let reports = u.source.kernels.iter().any(|k| k.status);
-    if reports {
-        device.clear()?;
+    let seen = Arc::new(AtomicI32::new(status::OK));
+    match session.run(&known, &kernels.explain(), Some(Arc::clone(&seen))) {
+        Ok(Outcome::None) => Ok(status::OK),
+        Ok(Outcome::Status(place)) => {
+            let start = std::time::Instant::now();
+            while !finish()? {
+                if start.elapsed() > limit() {
+                    // The device still writes to what it was given.
+                    std::mem::forget(place);
+                    session.leave();
+                    let text = format!(
+                        "`{}` did not finish within {} s",
+                        kernels.unpacked.func.name,
+                        limit().as_secs()
+                    );
+                    return Err(late(Diagnostic::error(crate::codes::DEVICE_TIME, text)));
+                }
+                match start.elapsed().as_micros() {
+                    0..=500 => std::hint::spin_loop(),
+                    _ => std::thread::sleep(std::time::Duration::from_micros(50)),
+                }
+            }
+            Ok(place.read())
+        }
+        Err(d) => match seen.load(Ordering::Acquire) {
+            status::OK => Err(d),
+            failed => Ok(failed),
+        },
     }
-    let failed = host::run(&u.source, device, &known)?;
-    if failed != status::OK || !reports { Ok(failed) } else { device.finish() }
 }
 
 fn not_dense(name: &str, s: &Shape) -> Diagnostic {
@@ -150,7 +233,7 @@ fn not_dense(name: &str, s: &Shape) -> Diagnostic {
 ///
 /// # Safety
 /// The shapes are those of valid descriptors, one per parameter; scalars are in the memory of the host.
-unsafe fn known(u: &Unpacked, shapes: &[Shape]) -> Result<Result<Known, i32>, Diagnostic> {
+pub(crate) unsafe fn known(u: &Unpacked, shapes: &[Shape]) -> Result<Result<Known, i32>, Diagnostic> {
     let params = &u.func.params;
     let scalar = |at: usize| match &params[at].kind {
         // SAFETY: as above; this is called once types and ranks are known to be right.
@@ -189,20 +272,6 @@ unsafe fn known(u: &Unpacked, shapes: &[Shape]) -> Result<Result<Known, i32>, Di
         }
     }
     Ok(Ok(known))
-}
-
-/// Gives the memory of the arguments back, however the call ends.
-struct Held<'a> {
-    device: &'a mut dyn Device,
-    buffers: Vec<BufId>,
-}
-
-impl Drop for Held<'_> {
-    fn drop(&mut self) {
-        for b in &self.buffers {
-            self.device.free(*b);
-        }
-    }
 }
 
 /// The value of an integer or `bool` scalar.

@@ -15,6 +15,15 @@ pub const DEVICE_TIME: Code = Code("E0845");
 /// Launches that cannot be written as a list.
 pub const LAUNCHES: Code = Code("E0846");
 
+/// A process that was forked from one that uses devices.
+pub const FORKED: Code = Code("E0847");
+/// A source without the kernel that is wanted.
+pub const KERNEL_NAME: Code = Code("E0848");
+/// A kernel of the user's that is not translated to the language of a device.
+pub const TRANSLATION: Code = Code("E0849");
+/// Arguments that are not those of the kernel.
+pub const ARGUMENTS: Code = Code("E0850");
+
 /// Everything that this crate can report.
 pub static CODES: &[CodeInfo] = &[
     CodeInfo {
@@ -65,5 +74,38 @@ pub static CODES: &[CodeInfo] = &[
                       no condition or bound around a grid may depend on a scalar.",
         wrong: "lathe emit gemm.lathe --to launches",
         right: "lathe emit gemm.lathe --to launches --specialize -D M=64 -D N=64 -D K=64",
+    },
+    CodeInfo {
+        code: FORKED,
+        title: "a device is used after a fork",
+        explanation: "Drivers of devices have threads, and a forked process has none of them. Devices that were opened before \
+                      the fork can be used by the parent only.",
+        wrong: "multiprocessing with the start method `fork` after the first use of a device",
+        right: "multiprocessing.set_start_method(\"spawn\")",
+    },
+    CodeInfo {
+        code: KERNEL_NAME,
+        title: "a source does not have the kernel",
+        explanation: "A source with one kernel needs no name; of several, one must be named. Kernels are functions with \
+                      `__global__` (CUDA C) or `__kernel` (OpenCL C) and a body.",
+        wrong: "Kernel::cuda(source) for a source with the kernels `first` and `second`",
+        right: "Kernel::of(source, Language::Cuda, Some(\"first\"))",
+    },
+    CodeInfo {
+        code: TRANSLATION,
+        title: "a kernel is not translated",
+        explanation: "A simple kernel in CUDA C runs on devices of OpenCL, and the other way round: qualifiers, numbers of \
+                      threads, barriers, atomics on integers and names of math functions are translated. The message names \
+                      what has no counterpart.",
+        wrong: "__shfl_down_sync(mask, x, 1) on a device of OpenCL",
+        right: "shared memory and barriers",
+    },
+    CodeInfo {
+        code: ARGUMENTS,
+        title: "arguments that a kernel does not take",
+        explanation: "A launch gives one argument for every parameter, in order: a buffer for a pointer, with what the kernel \
+                      does with it, and a scalar of the same size for a scalar. Buffers belong to the devices of the launch.",
+        wrong: "device.launch(&scale, grid, &[(&y).into()])",
+        right: "device.launch(&scale, grid, &[write(&y), read(&x), 2.0f32.into()])",
     },
 ];

@@ -32,7 +32,7 @@ pub struct Launch<'a> {
 }
 
 /// Executes the plan.
-pub trait Driver {
+pub trait Launcher {
     /// Memory of a buffer of the function, of that many bytes.
     ///
     /// # Errors
@@ -82,12 +82,12 @@ impl Known {
 ///
 /// # Errors
 /// Those of the driver.
-pub fn run(source: &DeviceSource, driver: &mut dyn Driver, known: &Known) -> Result<i32, Diagnostic> {
+pub fn run(source: &DeviceSource, driver: &mut dyn Launcher, known: &Known) -> Result<i32, Diagnostic> {
     let mut known = known.clone();
     items(source, driver, &mut known, &source.plan.items)
 }
 
-fn items(s: &DeviceSource, d: &mut dyn Driver, known: &mut Known, all: &[Item]) -> Result<i32, Diagnostic> {
+fn items(s: &DeviceSource, d: &mut dyn Launcher, known: &mut Known, all: &[Item]) -> Result<i32, Diagnostic> {
     for item in all {
         let failed = one(s, d, known, item)?;
         if failed != status::OK {
@@ -97,7 +97,7 @@ fn items(s: &DeviceSource, d: &mut dyn Driver, known: &mut Known, all: &[Item]) 
     Ok(status::OK)
 }
 
-fn one(s: &DeviceSource, d: &mut dyn Driver, known: &mut Known, item: &Item) -> Result<i32, Diagnostic> {
+fn one(s: &DeviceSource, d: &mut dyn Launcher, known: &mut Known, item: &Item) -> Result<i32, Diagnostic> {
     match item {
         Item::Alloc { buffer, body } => {
             let extents =

@@ -5,6 +5,7 @@ use crate::codes;
 use crate::library::{function, open};
 use lathe_diagnostics::Diagnostic;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::sync::{Mutex, PoisonError};
 
 /// A device that `--device` can name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,6 +57,44 @@ pub fn architecture(name: &str) -> Option<String> {
     cuda().ok()?.into_iter().find(|d| d.id == id).map(|d| d.arch)
 }
 
+/// A library of devices: what it is for, its version or why it cannot be used, and how to get it.
+pub type Finding = (&'static str, Result<String, String>, &'static str);
+
+/// The libraries that devices need, as far as this machine has them.
+pub fn libraries() -> Vec<Finding> {
+    let version = |names: &[&str], symbol: &str| -> Result<i32, String> {
+        type Version = extern "C" fn(*mut c_int) -> c_int;
+        let library = open(names)?;
+        // SAFETY: functions of this name give their version in a number.
+        let found = unsafe { library.get::<Version>(symbol.as_bytes()) }.map_err(|e| e.to_string())?;
+        let mut v = 0;
+        match found(&mut v) {
+            0 => Ok(v),
+            e => Err(format!("{symbol} failed ({e})")),
+        }
+    };
+    let cuda = version(&["libcuda.so.1", "libcuda.so"], "cuDriverGetVersion");
+    let cuda = cuda.map(|v| format!("CUDA {}.{}", v / 1000, v % 1000 / 10));
+    let nvrtc = crate::nvrtc::nvrtc().map(|n| format!("NVRTC {}.{}", n.version.0, n.version.1));
+    let opencl = open(&["libOpenCL.so.1", "libOpenCL.so"]).map(|_| "libOpenCL.so.1".to_string());
+    let nccl = version(&["libnccl.so.2", "libnccl.so"], "ncclGetVersion");
+    let nccl = nccl.map(|v| format!("NCCL {}.{}.{}", v / 10_000, v % 10_000 / 100, v % 100));
+    vec![
+        ("CUDA driver", cuda, "install the driver of the NVIDIA device (it comes with libcuda.so.1)"),
+        ("NVRTC", nvrtc.map_err(|d| d.message), "install CUDA, or: pip install 'nvidia-cuda-nvrtc==13.0.*'"),
+        (
+            "OpenCL",
+            opencl,
+            "install the device's driver with the loader (ocl-icd-libopencl1); for CPUs: pocl-opencl-icd",
+        ),
+        (
+            "NCCL",
+            nccl,
+            "only for collectives over several NVIDIA devices: install libnccl2, or: pip install nvidia-nccl-cu13",
+        ),
+    ]
+}
+
 /// What a fact of a CUDA device is called, and its number (`CUdevice_attribute`).
 const CUDA_FEATURES: [(&str, c_int); 5] = [
     ("managed_memory", 83),
@@ -66,6 +105,7 @@ const CUDA_FEATURES: [(&str, c_int); 5] = [
 ];
 
 fn cuda() -> Result<Vec<DeviceInfo>, String> {
+    let _alone = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
     let library = open(&["libcuda.so.1", "libcuda.so"])
         .map_err(|e| format!("this machine has no driver for CUDA devices (libcuda.so.1): {e}"))?;
     let l = &library;
@@ -125,6 +165,10 @@ pub(crate) type Platforms = extern "C" fn(c_uint, *mut Handle, *mut c_uint) -> c
 /// `clGetDeviceIDs`.
 pub(crate) type Ids = extern "C" fn(Handle, u64, c_uint, *mut Handle, *mut c_uint) -> c_int;
 
+/// One thread at a time asks what devices there are, and opens them: loaders and drivers start with that, and not all of them
+/// are safe then.
+pub(crate) static STARTING: Mutex<()> = Mutex::new(());
+
 /// The devices of all platforms of OpenCL, in its order, which gives them their numbers.
 pub(crate) fn opencl_devices(platforms: Platforms, ids: Ids) -> Vec<Handle> {
     let mut all: Vec<Handle> = Vec::new();
@@ -144,6 +188,7 @@ pub(crate) fn opencl_devices(platforms: Platforms, ids: Ids) -> Vec<Handle> {
 }
 
 fn opencl() -> Result<Vec<DeviceInfo>, String> {
+    let _alone = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
     type Info = extern "C" fn(Handle, c_uint, usize, *mut c_void, *mut usize) -> c_int;
     let library = open(&["libOpenCL.so.1", "libOpenCL.so"])
         .map_err(|e| format!("this machine has no OpenCL (libOpenCL.so.1): {e}"))?;

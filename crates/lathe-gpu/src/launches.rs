@@ -1,7 +1,7 @@
 //! The launches of a function as JSON: what a program that loads the cubin itself has to do, in order.
 
 use crate::codes;
-use crate::host::{self, Driver, Known, Launch, Value};
+use crate::host::{self, Known, Launch, Launcher, Value};
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::interp::evaluate;
 use lathe_ir::{BufId, Buffer, ParamKind};
@@ -69,7 +69,7 @@ struct List {
     launches: Vec<String>,
 }
 
-impl Driver for List {
+impl Launcher for List {
     fn alloc(&mut self, buffer: &Buffer, bytes: u64) -> Result<(), Diagnostic> {
         let known = self.names.len();
         let name = self.names.entry(buffer.id).or_insert_with(|| format!("{}.{known}", buffer.name));

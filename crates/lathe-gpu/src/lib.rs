@@ -9,13 +9,36 @@
 mod call;
 pub mod codes;
 mod cuda;
+pub mod device;
+mod drivers;
+mod fork;
+mod function;
 pub mod host;
 pub mod info;
 mod kept;
+mod kernels;
 pub mod launches;
 mod library;
+mod limit;
+mod line;
+mod loaded;
+mod marks;
 pub mod nvrtc;
 mod opencl;
+pub mod work;
+
+#[cfg(test)]
+mod fake;
+/// Random programs, as simulated devices run them.
+#[cfg(test)]
+#[path = "../../lathe-host/tests/it/random.rs"]
+mod random;
+
+/// How many random programs: 40, or a tenth of `LATHE_CASES`: each takes milliseconds on a real driver.
+#[cfg(test)]
+fn cases() -> u64 {
+    std::env::var("LATHE_CASES").ok().and_then(|n| n.parse::<u64>().ok()).map_or(40, |n| (n / 10).max(40))
+}
 
 pub use codes::CODES;
 pub use cuda::{Cuda, USUAL};

@@ -4,7 +4,7 @@ use crate::codes;
 use crate::library::{function, open, python_packages};
 use lathe_diagnostics::Diagnostic;
 use libloading::Library;
-use std::ffi::{CString, c_char, c_int, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
@@ -99,9 +99,22 @@ impl Nvrtc {
     /// # Errors
     /// `E0842` with the compiler's log.
     pub fn compile(&self, source: &str, arch: &str, output: Output) -> Result<Vec<u8>, Diagnostic> {
-        self.compile_in(source, arch, output).unwrap_or_else(|why| {
-            Err(Diagnostic::error(codes::DEVICE_COMPILER, format!("NVRTC cannot be used: {why}")))
-        })
+        let flags = ["--fmad=false".to_string()];
+        self.compile_in(source, arch, output, &flags, None).unwrap_or_else(unusable).map(|made| made.1)
+    }
+
+    /// Compiles a source of the user's to a cubin; what the compiler calls the kernel of a name comes with it.
+    ///
+    /// # Errors
+    /// As [`Nvrtc::compile`].
+    pub fn compile_kernel(
+        &self,
+        source: &str,
+        arch: &str,
+        flags: &[String],
+        kernel: &str,
+    ) -> Result<(String, Vec<u8>), Diagnostic> {
+        self.compile_in(source, arch, Output::Cubin, flags, Some(kernel)).unwrap_or_else(unusable)
     }
 
     fn compile_in(
@@ -109,12 +122,16 @@ impl Nvrtc {
         source: &str,
         arch: &str,
         output: Output,
-    ) -> Result<Result<Vec<u8>, Diagnostic>, String> {
+        flags: &[String],
+        kernel: Option<&str>,
+    ) -> Result<Result<(String, Vec<u8>), Diagnostic>, String> {
         type Text = *const c_char;
         type Create = extern "C" fn(*mut Program, Text, Text, c_int, *const Text, *const Text) -> c_int;
         type Compile = extern "C" fn(Program, c_int, *const Text) -> c_int;
         type Size = extern "C" fn(Program, *mut usize) -> c_int;
         type Get = extern "C" fn(Program, *mut c_char) -> c_int;
+        type Name = extern "C" fn(Program, Text) -> c_int;
+        type Lowered = extern "C" fn(Program, Text, *mut Text) -> c_int;
         let l = &self.library;
         let create = function!(l, "nvrtcCreateProgram", Create)?;
         let compile = function!(l, "nvrtcCompileProgram", Compile)?;
@@ -131,6 +148,10 @@ impl Nvrtc {
         if let e @ 1.. = create(&mut program, text.as_ptr(), c"lathe.cu".as_ptr(), 0, none, none) {
             return Err(format!("nvrtcCreateProgram failed ({e})"));
         }
+        let kernel = kernel.map(CString::new).transpose().map_err(|e| e.to_string())?;
+        if let Some(kernel) = &kernel {
+            function!(l, "nvrtcAddNameExpression", Name)?(program, kernel.as_ptr());
+        }
         let read = |size: Size, get: Get| -> Result<Vec<u8>, String> {
             let mut n = 0usize;
             if size(program, &mut n) != 0 {
@@ -146,13 +167,22 @@ impl Nvrtc {
             Output::Cubin => arch.to_string(),
             Output::Ptx => arch.replace("sm_", "compute_"),
         };
-        let options =
-            [format!("--gpu-architecture={arch}"), "--fmad=false".to_string(), "-default-device".to_string()];
-        let options: Vec<CString> = options.into_iter().filter_map(|o| CString::new(o).ok()).collect();
+        let options = [format!("--gpu-architecture={arch}"), "-default-device".to_string()];
+        let options = options.into_iter().chain(flags.iter().cloned());
+        let options: Vec<CString> = options.filter_map(|o| CString::new(o).ok()).collect();
         let pointers: Vec<Text> = options.iter().map(|o| o.as_ptr()).collect();
         let result = compile(program, pointers.len() as c_int, pointers.as_ptr());
         let made = if result == 0 {
-            read(size, get).map(Ok)
+            let mut lowered = String::new();
+            if let Some(kernel) = &kernel {
+                let mut text: Text = std::ptr::null();
+                match function!(l, "nvrtcGetLoweredName", Lowered)?(program, kernel.as_ptr(), &mut text) {
+                    // SAFETY: a text of the program, which is not destroyed yet.
+                    0 => lowered = unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned(),
+                    e => return Err(format!("no name of the kernel ({e})")),
+                }
+            }
+            read(size, get).map(|bytes| Ok((lowered, bytes)))
         } else {
             read(log_size, log).map(|log| {
                 let log = String::from_utf8_lossy(&log).trim_end_matches('\0').to_string();
@@ -169,11 +199,15 @@ impl Nvrtc {
         destroy(&mut program);
         let mut made = made?;
         // The text ends with a zero.
-        if let (Ok(bytes), Output::Ptx) = (&mut made, output) {
+        if let (Ok((_, bytes)), Output::Ptx) = (&mut made, output) {
             while bytes.last() == Some(&0) {
                 bytes.pop();
             }
         }
         Ok(made)
     }
+}
+
+fn unusable<T>(why: String) -> Result<T, Diagnostic> {
+    Err(Diagnostic::error(codes::DEVICE_COMPILER, format!("NVRTC cannot be used: {why}")))
 }

@@ -26,30 +26,45 @@ pub(crate) struct Buffer {
     pub allocated: Vec<bool>,
     /// When each place was last used, by a clock that counts accesses.
     pub used: Vec<u64>,
+    /// All places use the memory of the host.
+    pub shared: bool,
 }
 
 impl Buffer {
     /// On the host, whose bytes count if they are `defined`.
-    pub(crate) fn new(len: u64, places: usize, defined: bool) -> Buffer {
+    pub(crate) fn new(len: u64, places: usize, defined: bool, shared: bool) -> Buffer {
         let mut copies = vec![Copy::default(); places];
         copies[Place::HOST.index()].valid = defined;
         let mut allocated = vec![false; places];
         allocated[Place::HOST.index()] = true;
-        Buffer { pieces: Pieces::new(len, copies), allocated, used: vec![0; places] }
+        Buffer { pieces: Pieces::new(len, copies), allocated, used: vec![0; places], shared }
+    }
+
+    /// Where the memory of a place is.
+    pub(crate) fn at(&self, place: Place) -> Place {
+        if self.shared { Place::HOST } else { place }
+    }
+
+    /// Bytes that a place holds for it, if it holds it.
+    pub(crate) fn bytes_at(&self, place: Place) -> u64 {
+        if self.at(place) == place { self.pieces.len() } else { 0 }
     }
 
     /// What must have ended before `range` at a place can be read: what wrote it.
     pub(crate) fn before_read(&self, at: Place, range: &Range<u64>) -> Vec<Event> {
+        let at = self.at(at);
         self.pieces.of(range).filter_map(|(_, c)| c[at.index()].written).collect()
     }
 
     /// What must have ended before `range` at a place can be overwritten: what wrote it, and all that read it.
     pub(crate) fn before_write(&self, at: Place, range: &Range<u64>) -> Vec<Event> {
+        let at = self.at(at);
         let copies = self.pieces.of(range).map(|(_, c)| &c[at.index()]);
         copies.flat_map(|c| c.written.into_iter().chain(c.read.iter().copied())).collect()
     }
 
     pub(crate) fn read(&mut self, at: Place, range: &Range<u64>, event: Event) {
+        let at = self.at(at);
         self.pieces.change(range, |_, c| {
             let read = &mut c[at.index()].read;
             if read.last() != Some(&event) {
@@ -60,6 +75,7 @@ impl Buffer {
 
     /// The bytes at a place are overwritten; they are the newest, alone (`new`) or beside others that are the same.
     pub(crate) fn write(&mut self, at: Place, range: &Range<u64>, event: Option<Event>, new: bool) {
+        let at = self.at(at);
         self.pieces.change(range, |_, copies| {
             if new {
                 copies.iter_mut().for_each(|c| c.valid = false);

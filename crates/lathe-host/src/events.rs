@@ -101,8 +101,9 @@ impl Events {
     }
 
     /// What has not ended on a device.
-    pub(crate) fn of_device(&self, device: u32) -> Vec<Event> {
-        self.pending.iter().filter(|(_, p)| p.stream.device == device).map(|(e, _)| *e).collect()
+    pub(crate) fn of_device(&self, device: u32) -> Vec<(Event, Stream)> {
+        let here = self.pending.iter().filter(|(_, p)| p.stream.device == device);
+        here.map(|(e, p)| (*e, p.stream)).collect()
     }
 
     /// How many have not ended.

@@ -17,7 +17,7 @@ impl Host {
         plan: &mut Plan,
     ) -> Result<(), Diagnostic> {
         let Some(bound) = at.number().and_then(|n| self.devices[n].bytes) else { return Ok(()) };
-        let bytes = |host: &Host, b: &BufferId| host.buffers[b].pieces.len();
+        let bytes = |host: &Host, b: &BufferId| host.buffers[b].bytes_at(at);
         let wanted: u64 = used.iter().map(|b| bytes(self, b)).sum();
         if wanted > bound {
             let device = &self.devices[at.number().unwrap_or(0)].name;

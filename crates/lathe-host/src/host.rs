@@ -40,6 +40,8 @@ pub struct Host {
     pub(crate) devices: Vec<Device>,
     streams: Vec<Streams>,
     lost: Vec<bool>,
+    /// Whether the user was told that a device is full.
+    told: Vec<bool>,
     pub(crate) buffers: BTreeMap<BufferId, Buffer>,
     pub(crate) events: Events,
     pub(crate) counts: Counts,
@@ -52,6 +54,7 @@ impl Host {
         let streams = devices.iter().zip(0..).map(|(d, n)| Streams::new(n, d.streams)).collect();
         Host {
             lost: vec![false; devices.len()],
+            told: vec![false; devices.len()],
             devices,
             streams,
             buffers: BTreeMap::new(),
@@ -72,23 +75,52 @@ impl Host {
 
     /// A buffer of so many bytes. Whether it is `defined`: its bytes on the host count.
     pub fn buffer(&mut self, bytes: u64, defined: bool) -> BufferId {
+        self.insert(Buffer::new(bytes, self.devices.len() + 1, defined, false))
+    }
+
+    /// A buffer whose memory on the host is that of all devices, too: nothing of it is copied, and no device holds it.
+    pub fn shared(&mut self, bytes: u64, defined: bool) -> BufferId {
+        self.insert(Buffer::new(bytes, self.devices.len() + 1, defined, true))
+    }
+
+    fn insert(&mut self, buffer: Buffer) -> BufferId {
         let id = BufferId(self.next);
         self.next += 1;
-        self.buffers.insert(id, Buffer::new(bytes, self.devices.len() + 1, defined));
+        self.buffers.insert(id, buffer);
         id
+    }
+
+    /// Whether a buffer is one of [`Host::shared`].
+    pub fn is_shared(&self, buffer: BufferId) -> bool {
+        self.buffers.get(&buffer).is_some_and(|b| b.shared)
+    }
+
+    pub(crate) fn device(&self, n: usize) -> &Device {
+        &self.devices[n]
+    }
+
+    /// Whether this is the first time that someone asks so of a device.
+    pub(crate) fn first_eviction(&mut self, device: usize) -> bool {
+        !std::mem::replace(&mut self.told[device], true)
     }
 
     /// Whether the newest bytes of a range lie at a place, or will once what is under way has ended.
     pub fn is_current(&self, buffer: BufferId, range: &Range<u64>, at: Place) -> bool {
         let Some(b) = self.buffers.get(&buffer) else { return false };
-        b.pieces.of(range).all(|(_, c)| c[at.index()].valid)
+        b.pieces.of(range).all(|(_, c)| c[b.at(at).index()].valid)
     }
 
-    /// A launch on a device: memory, copies of what it reads and is not there, and the launch itself.
+    /// Memory on a device for what a launch or a prefetch uses; what must leave the device for that is written back first.
     ///
     /// # Errors
-    /// `E0851` to `E0853` and `E0855`, and `E0854` where it would read what failed; nothing is planned then.
-    pub fn launch(&mut self, name: &str, device: usize, accesses: &[Access]) -> Result<Plan, Diagnostic> {
+    /// As [`Host::launch`]; nothing is planned then.
+    pub fn reserve(
+        &mut self,
+        name: &str,
+        device: usize,
+        accesses: &[Access],
+        plan: &mut Plan,
+    ) -> Result<(), Diagnostic> {
         let at = Place::device(device);
         if self.lost.get(device).is_none_or(|l| *l) {
             let known = self.devices.get(device).map_or("none of that number", |d| d.name.as_str());
@@ -98,12 +130,11 @@ impl Host {
         for a in accesses {
             self.possible(name, a)?;
         }
-        let accesses = disjoint(accesses);
-        let mut used: Vec<BufferId> = accesses.iter().map(|a| a.buffer).collect();
+        let mut used: Vec<BufferId> =
+            accesses.iter().filter(|a| !a.range.is_empty()).map(|a| a.buffer).collect();
         used.sort_unstable();
         used.dedup();
-        let mut plan = Plan::default();
-        self.make_room(at, &used, &mut plan)?;
+        self.make_room(at, &used, plan)?;
         self.clock += 1;
         for id in &used {
             let b = self.buffers.get_mut(id).expect("it was looked at above");
@@ -113,6 +144,35 @@ impl Host {
                 plan.actions.push(Action::Allocate { at, buffer: *id, bytes: b.pieces.len() });
             }
         }
+        Ok(())
+    }
+
+    /// The memory that was reserved on a device could not be allocated, except where it is there.
+    pub(crate) fn unreserve(&mut self, device: usize, there: &dyn Fn(BufferId) -> bool) {
+        let at = Place::device(device).index();
+        self.buffers.iter_mut().filter(|(id, _)| !there(**id)).for_each(|(_, b)| b.allocated[at] = false);
+    }
+
+    /// Copies of what a device does not have of a part of a buffer.
+    ///
+    /// # Errors
+    /// As [`Host::launch`].
+    pub fn prefetch(&mut self, device: usize, access: &Access) -> Result<Plan, Diagnostic> {
+        let mut plan = Plan::default();
+        self.reserve("a prefetch", device, std::slice::from_ref(access), &mut plan)?;
+        self.fetch(access.buffer, Place::device(device), &access.range, &mut plan);
+        Ok(plan)
+    }
+
+    /// A launch on a device: memory, copies of what it reads and is not there, and the launch itself.
+    ///
+    /// # Errors
+    /// `E0851` to `E0853` and `E0855`, and `E0854` where it would read what failed; nothing is planned then.
+    pub fn launch(&mut self, name: &str, device: usize, accesses: &[Access]) -> Result<Plan, Diagnostic> {
+        let at = Place::device(device);
+        let mut plan = Plan::default();
+        self.reserve(name, device, accesses, &mut plan)?;
+        let accesses = disjoint(accesses);
         for a in accesses.iter().filter(|a| a.mode.reads()) {
             self.fetch(a.buffer, at, &a.range, &mut plan);
         }
@@ -213,6 +273,19 @@ impl Host {
         self.events.done(event);
     }
 
+    /// An action will not be done; it ends in its turn all the same ([`Host::done`]).
+    pub fn refuse(&mut self, event: Event, why: &str) {
+        self.fail(event, why);
+    }
+
+    /// Whether an action that has ended went well.
+    ///
+    /// # Errors
+    /// `E0854` with what failed first.
+    pub fn outcome(&self, event: Event) -> Result<(), Diagnostic> {
+        self.events.failure(event).map_or(Ok(()), |f| Err(failed(f, &(0..0))))
+    }
+
     fn fail(&mut self, event: Event, why: &str) {
         let failed = self.events.fail(event, why);
         self.buffers.values_mut().for_each(|b| b.unwritten(&failed));
@@ -221,7 +294,11 @@ impl Host {
     /// A device is lost: it runs nothing any more, and data that only it held is lost. Its actions fail,
     /// and end in their turn as those after [`Host::failed`] do.
     pub fn lost(&mut self, device: usize, why: &str) {
-        for e in self.events.of_device(device as u32) {
+        // Kernels take devices with them more often than copies do: these are blamed for what nothing else explains.
+        let (launches, copies) =
+            self.events.of_device(device as u32).into_iter().partition(|e| e.1.is_launch());
+        let all: [Vec<_>; 2] = [launches, copies];
+        for (e, _) in all.into_iter().flatten() {
             self.fail(e, why);
         }
         self.lost[device] = true;
@@ -232,6 +309,9 @@ impl Host {
     /// Copies what is not current at a place to it.
     fn fetch(&mut self, id: BufferId, to: Place, range: &Range<u64>, plan: &mut Plan) {
         let b = &self.buffers[&id];
+        if b.shared {
+            return;
+        }
         let mut missing: Vec<(Place, Vec<Range<u64>>)> = Vec::new();
         for (piece, copies) in b.pieces.of(range) {
             if copies[to.index()].valid {

@@ -29,6 +29,13 @@ impl Place {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BufferId(pub(crate) u64);
 
+impl BufferId {
+    /// In the order in which buffers were made.
+    pub fn number(self) -> u64 {
+        self.0
+    }
+}
+
 /// A queue of a device, whose actions run one after another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Stream {

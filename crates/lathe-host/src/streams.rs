@@ -17,6 +17,13 @@ const UP: u32 = 0;
 const DOWN: u32 = 1;
 const LAUNCHES: u32 = 2;
 
+impl Stream {
+    /// Whether kernels run there, and no copies.
+    pub fn is_launch(self) -> bool {
+        self.number >= LAUNCHES
+    }
+}
+
 impl Streams {
     pub(crate) fn new(device: u32, launches: usize) -> Streams {
         Streams { device, last: vec![None; launches.max(1)] }

@@ -160,7 +160,7 @@ impl Kernel {
         Ok(args.iter().map(|a| a.raw).collect())
     }
 
-    fn wrong_count(&self, given: usize) -> Diagnostic {
+    pub(crate) fn wrong_count(&self, given: usize) -> Diagnostic {
         let names: Vec<String> = (0..self.signature.written.len()).map(|i| self.signature.param(i)).collect();
         Diagnostic::error(
             codes::ARGUMENT_COUNT,
@@ -190,7 +190,7 @@ impl Kernel {
     }
 
     /// What a status means for these arguments.
-    fn explain(&self, result: i32, args: &[ArgView]) -> Diagnostic {
+    pub(crate) fn explain(&self, result: i32, args: &[ArgView]) -> Diagnostic {
         let name = self.name();
         match result {
             status::OUT_OF_MEMORY => {

@@ -10,6 +10,7 @@ pub mod call;
 pub mod codes;
 pub mod engine;
 pub mod fill;
+mod launch;
 pub mod npy;
 pub mod pool;
 mod region;
@@ -23,15 +24,17 @@ pub use array::{ArgView, Array, Element};
 pub use call::check_message;
 pub use codes::CODES;
 pub use engine::{Engine, General, Kernel, compile};
-pub use lathe_engine::{Object, Options};
+pub use lathe_engine::{DeviceRun, Object, Options};
 pub use pool::{Pool, PoolOptions};
 pub use stop::Limits;
 pub use storage::available_memory;
 
-/// What devices there are.
+/// Devices: which there are, buffers, launches.
 pub mod device {
+    pub use crate::launch::{Views, start};
     pub use lathe_gpu::USUAL;
-    pub use lathe_gpu::info::{DeviceInfo, architecture, devices, devices_of};
+    pub use lathe_gpu::device::*;
+    pub use lathe_gpu::info::{DeviceInfo, architecture, devices, devices_of, libraries};
 }
 
 /// The codes of devices.
@@ -39,4 +42,5 @@ pub mod device_codes {
     pub use lathe_gpu::CODES;
     pub use lathe_gpu::TREE_CODES;
     pub use lathe_gpu::codes::NO_DEVICE;
+    pub use lathe_host::CODES as HOST_CODES;
 }

@@ -354,3 +354,46 @@ fn kernels_with_races_are_not_emitted() {
         assert_eq!(emitted.err().map(|d| d.code.0), code, "{barrier}");
     }
 }
+
+/// Kernels on buffers of a device: what is read and written is known, and what their checks say comes with the argument's name.
+#[test]
+fn kernels_run_on_buffers() {
+    use lathe_runtime::device::{Buffer, Devices, Part, start};
+    let (m, f) = parse(
+        "func scaled(N)(A: in i32[N], k: in i32, B: out i32[N]) stage scheduled {
+  for g in 0..(N + 31) // 32 level(grid) { for t in 32 * g..min(32 * g + 32, N) level(block) { 'B'[t]: B[t] = A[t] // k } }
+}",
+    );
+    let kernel = lathe_runtime::compile(opencl(), &m, &f, &Options::default()).expect("a kernel");
+    let devices = Devices::named("opencl").expect("a device");
+    let device = devices.device(0).expect("a device");
+    let a = Buffer::from_slice(&devices, &[6i32, 12, 18, 24, 30]).expect("a buffer");
+    let b = Buffer::<i32>::new(&devices, 5).expect("a buffer");
+    let arguments = |k: i32| -> [lathe_runtime::device::Argument; 3] {
+        [Part::from(&a).into(), k.into(), Part::from(&b).into()]
+    };
+    for _ in 0..3 {
+        start(&kernel, &device, &arguments(3)).expect("a launch");
+    }
+    assert_eq!(b.to_vec().expect("written"), [2, 4, 6, 8, 10]);
+    let c = devices.counters().expect("counters");
+    assert_eq!((c.launches, c.to_device_bytes, c.from_device_bytes), (3, 20, 20));
+    // A part of a buffer, with another shape than the one of the result.
+    let part = a.part(0..4).expect("a part");
+    let d = start(&kernel, &device, &[part.into(), 3i32.into(), Part::from(&b).into()])
+        .err()
+        .expect("4 and 5 elements");
+    assert_eq!(d.code.0, "E0811");
+    assert_eq!(start(&kernel, &device, &arguments(3)[..2]).err().expect("one is missing").code.0, "E0808");
+    let d = start(&kernel, &device, &[Part::from(&a).into(), 3.0f32.into(), Part::from(&b).into()])
+        .err()
+        .expect("another type");
+    assert_eq!(d.code.0, "E0809");
+    // What the kernel finds is told where its result is read, under its name; the host's data stays.
+    start(&kernel, &device, &arguments(0)).expect("it returns at once");
+    let d = b.to_vec().expect_err("a division by zero");
+    assert!(d.code.0 == "E0854" && d.message.contains("scaled"), "{d}");
+    assert_eq!(a.to_vec().expect("it is whole"), [6, 12, 18, 24, 30]);
+    start(&kernel, &device, &arguments(6)).expect("the device goes on");
+    assert_eq!(b.to_vec().expect("written"), [1, 2, 3, 4, 5]);
+}

@@ -11,7 +11,8 @@ use lathe_ir::text::{Ids, print_function_with, print_module};
 use lathe_ir::visit::walk;
 use lathe_ir::{Function, Module, StmtKind};
 use lathe_measure::store::hash_of;
-use lathe_runtime::{ArgView, Array, Engine, General, Kernel, Limits, Object, Options, Pool};
+use lathe_runtime::device::{Argument, Device, Launch, Views};
+use lathe_runtime::{ArgView, Array, DeviceRun, Engine, General, Kernel, Limits, Object, Options, Pool};
 use lathe_space::{Expr, Value};
 use lathe_target::Machine;
 use std::sync::Arc;
@@ -189,6 +190,29 @@ impl Built {
     pub fn device_seconds(&self, arrays: &mut [Array], runs: usize) -> Result<Option<Vec<f64>>, Diagnostic> {
         let mut views: Vec<ArgView> = arrays.iter_mut().map(Array::view_mut).collect();
         self.pick(&views).seconds(&mut views, runs)
+    }
+
+    /// What the last call did on its device; none for code of the host.
+    pub fn last_run(&self) -> Option<DeviceRun> {
+        self.versions.iter().find_map(|v| v.1.code().last_run())
+    }
+
+    /// Whether a compiler was needed, or all code was kept from before.
+    pub fn was_compiled(&self) -> bool {
+        self.times.iter().any(|t| t.0 != "load")
+    }
+
+    /// Starts the kernel on buffers of a device, and returns; what it reads and writes is known.
+    ///
+    /// # Errors
+    /// As [`lathe_runtime::device::start`], and [`Built::call`] for sizes.
+    pub fn launch(&self, device: &Device, arguments: &[Argument]) -> Result<Launch, Diagnostic> {
+        let views = Views::new(arguments);
+        views.check()?;
+        let args = views.views();
+        self.required(&args)?;
+        lathe_runtime::device::start(self.pick(&args), device, arguments)
+            .map_err(|d| at_check(&self.checks, d))
     }
 
     /// Like [`Built::call`] on borrowed memory.

@@ -38,6 +38,13 @@ pub fn findings() -> Vec<Finding> {
             help: Some("install the device's driver; to use the CPU as an OpenCL device: pocl-opencl-icd"),
         });
     }
+    for (what, found, help) in lathe_runtime::device::libraries() {
+        let (found, detail) = match found {
+            Ok(detail) => (true, detail),
+            Err(why) => (false, why),
+        };
+        out.push(Finding { what: what.to_string(), found, detail, help: Some(help) });
+    }
     out.extend([Finding {
         what: "MPI".to_string(),
         found: false,

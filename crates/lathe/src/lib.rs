@@ -21,6 +21,7 @@ mod choice;
 pub mod codes;
 pub mod convert;
 pub mod data;
+pub mod device;
 mod dispatch;
 pub mod doctor;
 pub mod emit;
@@ -66,9 +67,7 @@ pub use lathe_lang as lang;
 pub use lathe_measure::{Plan, ceilings, rounds, rounds::rounds as measure, stats};
 pub use lathe_model::count;
 pub use lathe_poly as poly;
-pub use lathe_runtime::{
-    ArgView, Array, Engine, Limits, Pool, PoolOptions, codes as runtime_codes, device, npy,
-};
+pub use lathe_runtime::{ArgView, Array, Engine, Limits, Pool, PoolOptions, codes as runtime_codes, npy};
 pub use lathe_space as space;
 pub use lathe_target::Machine;
 pub use lathe_transform as transform;
@@ -98,6 +97,7 @@ pub fn all_codes() -> Vec<CodeInfo> {
         lathe_source::CODES,
         lathe_runtime::device_codes::CODES,
         lathe_runtime::device_codes::TREE_CODES,
+        lathe_runtime::device_codes::HOST_CODES,
         lathe_runtime::CODES,
         lathe_tune::CODES,
         lathe_measure::CODES,

@@ -97,6 +97,53 @@ impl std::fmt::Display for CheckReport {
     }
 }
 
+/// A device.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DeviceReport {
+    /// `cuda`, `opencl`.
+    pub kind: String,
+    pub index: usize,
+    pub name: String,
+    /// The target of code: `sm_90a`.
+    pub arch: String,
+}
+
+impl DeviceReport {
+    /// Of an engine, if that is a device that this machine has.
+    pub fn of(engine: lathe_runtime::Engine) -> Option<DeviceReport> {
+        if !engine.is_device() {
+            return None;
+        }
+        let (kind, index) = engine.name().split_once(':').unwrap_or((engine.name(), "0"));
+        let index = index.parse().ok()?;
+        let info = lathe_runtime::device::devices_of(kind).ok()?.into_iter().nth(index)?;
+        Some(DeviceReport { kind: kind.to_string(), index, name: info.name, arch: info.arch })
+    }
+}
+
+/// What was copied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Transfers {
+    pub to_device_bytes: u64,
+    pub from_device_bytes: u64,
+    pub count: u64,
+}
+
+impl Transfers {
+    pub fn of(run: &lathe_runtime::DeviceRun) -> Transfers {
+        Transfers {
+            to_device_bytes: run.to_device_bytes,
+            from_device_bytes: run.from_device_bytes,
+            count: run.copies,
+        }
+    }
+}
+
+/// What a report says of the code: `cached` or `new`.
+pub fn compiled(built: &crate::Built) -> String {
+    if built.was_compiled() { "new" } else { "cached" }.to_string()
+}
+
 /// One object per strategy that was run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RunReport {
@@ -112,6 +159,20 @@ pub struct RunReport {
     pub specialized: bool,
     pub threads: usize,
     pub engine: String,
+    /// Where it ran, if that was a device.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device: Option<DeviceReport>,
+    /// On a device: seconds of the kernels of one run by its clock, the median of several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kernel_s: Option<f64>,
+    /// Kernels that one run starts on the device.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub launches: Option<u64>,
+    /// Of one run with its data on the host.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub transfers: Option<Transfers>,
+    /// `cached` or `new`.
+    pub compiled: String,
     pub compile_s: f64,
     pub runs: usize,
     pub median_s: Option<f64>,

@@ -40,6 +40,20 @@ fn examples_run_on_a_device() {
     }
     let d = f.ok(&format!("bench {}/devices/{} --device opencl --runs 2", examples(), ROWS[0]));
     assert!(d.stderr.contains("engine opencl"), "{}", d.stderr);
+    // What is on the device, what ran there, and the least that is copied: inputs once, results once.
+    let row = format!("run {}/devices/softmax.lathe -D M=8 -D N=256 --device opencl --json", examples());
+    for run in 0..2 {
+        let v: Value = serde_json::from_str(&f.ok(&row).stdout).expect("one JSON object");
+        assert_eq!((&v["device"]["kind"], &v["device"]["index"]), (&"opencl".into(), &0.into()), "{v}");
+        assert!(v["kernel_s"].as_f64().is_some_and(|s| s > 0.0) && v["launches"].as_u64() > Some(0), "{v}");
+        let bytes = 4 * 8 * 256;
+        assert_eq!(v["transfers"]["to_device_bytes"], bytes);
+        assert_eq!(
+            (&v["transfers"]["from_device_bytes"], &v["transfers"]["count"]),
+            (&bytes.into(), &2.into())
+        );
+        assert!(v["compiled"] == "cached" || run == 0 && v["compiled"] == "new", "{v}");
+    }
 }
 
 #[test]

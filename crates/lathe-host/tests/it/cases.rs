@@ -1,6 +1,7 @@
 //! What plans look like.
 
 use crate::fake::Fake;
+use lathe_host::simulated::Ending;
 use lathe_host::{Access, Action, BufferId, Device, Host, Mode, Place, codes};
 use std::ops::Range;
 
@@ -30,13 +31,13 @@ fn chunks_of_one_buffer_are_moved_once_and_come_back_once() {
         let parts =
             [access(output, 2 * d..2 * d + 2, Mode::Write), access(input, 16 * d..16 * d + 16, Mode::Read)];
         for _ in 0..3 {
-            fake.launch("sum", d as usize, &parts, 5, false).expect("a launch");
+            fake.launch("sum", d as usize, &parts, 5, Ending::Well).expect("a launch");
         }
     }
     fake.read(output, 0..8).expect("all of it was written");
     fake.read(output, 0..8).expect("it is here now");
     fake.read(input, 0..64).expect("it never left");
-    let c = fake.host.counts();
+    let c = fake.executor.counts();
     assert_eq!((c.to_device_bytes, c.from_device_bytes, c.copies, c.launches), (64, 8, 8, 12));
     fake.finish();
 }
@@ -128,11 +129,11 @@ fn the_state_stays_small() {
     for n in 0..6000u64 {
         let start = n % 60;
         let part = [access(b, start..start + 4, Mode::ReadWrite)];
-        fake.launch("k", (n % 2) as usize, &part, n, false).expect("a launch");
+        fake.launch("k", (n % 2) as usize, &part, n, Ending::Well).expect("a launch");
         if n == 200 || n == 5999 {
             fake.finish();
-            fake.host.tidy();
-            sizes.push(format!("{:?}", fake.host).len());
+            fake.executor.poll();
+            sizes.push(format!("{:?}", fake.executor.host()).len());
         }
     }
     assert!(sizes[1] <= sizes[0] + sizes[0] / 4, "{sizes:?}");

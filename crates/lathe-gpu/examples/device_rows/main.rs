@@ -1,0 +1,529 @@
+//! Rows that need a device of CUDA: what a launch costs above the driver, host code beside code by hand, copies beside kernels,
+//! graphs, counted transfers, faults. Results are lines of JSON.
+//!
+//!     cargo run --release -p lathe-gpu --example device_rows          # all rows
+//!     device_rows fault | endless | fork                              # one process each, since devices do not survive them
+
+mod hand;
+mod samples;
+
+use hand::{Cuda, Ptr, at, ok};
+use lathe_diagnostics::Diagnostic;
+use lathe_gpu::device::{
+    Buffer, Devices, Kernel, MappedBuffer, PinnedBuffer, Sequence, dim3, read, read_write, write,
+};
+use lathe_gpu::nvrtc::nvrtc;
+use lathe_source::device::Language;
+use std::time::Instant;
+
+const EMPTY: &str = "extern \"C\" __global__ void empty(float *y, const float *x, int n) {}";
+const ADD: &str = "extern \"C\" __global__ void add(float *y, const float *x, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = y[i] + x[i];
+}";
+/// As long as a copy of what it reads.
+const WORK: &str = "extern \"C\" __global__ void work(float *y, const float *x, int n, int rounds) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    float v = x[i];
+    for (int k = 0; k < rounds; k++) v = v * 0.999f + 0.5f;
+    y[i] = v;
+}";
+
+fn median(mut all: Vec<f64>) -> f64 {
+    all.sort_by(f64::total_cmp);
+    all[all.len() / 2]
+}
+
+fn main() {
+    let what = std::env::args().nth(1).unwrap_or_default();
+    let done = match what.as_str() {
+        "fault" => fault(),
+        "endless" => endless(),
+        "fork" => fork(),
+        _ => all(),
+    };
+    if let Err(d) = done {
+        println!(
+            "{{\"row\": \"failed\", \"what\": {what:?}, \"code\": \"{}\", \"message\": {:?}}}",
+            d.code.0, d.message
+        );
+        std::process::exit(1);
+    }
+}
+
+fn all() -> Result<(), Diagnostic> {
+    let rows: [(&str, fn() -> Result<String, Diagnostic>); 9] = [
+        ("launch", launches),
+        ("launch_null", planning),
+        ("graph", graphs),
+        ("overlap", overlap),
+        ("samples", host_code),
+        ("heat", heat_with_halos),
+        ("kinds", kinds),
+        ("full", full),
+        ("calls", calls),
+    ];
+    for (name, row) in rows {
+        match row() {
+            Ok(text) => println!("{{\"row\": \"{name}\", {text}}}"),
+            Err(d) => println!(
+                "{{\"row\": \"{name}\", \"failed\": \"{}\", \"message\": {:?}, \"notes\": {:?}}}",
+                d.code.0, d.message, d.notes
+            ),
+        }
+    }
+    Ok(())
+}
+
+fn code(devices: &Devices, source: &str, name: &str) -> Result<(String, Vec<u8>), Diagnostic> {
+    nvrtc()?.compile_kernel(source, &devices.device(0)?.info().arch, &[], name)
+}
+
+/// A launch of a compiled kernel whose arguments are on the device: batches that fit the driver's queue.
+fn launches() -> Result<String, Diagnostic> {
+    const BATCH: usize = 500;
+    let devices = Devices::of_kind("cuda")?;
+    let device = devices.device(0)?;
+    let kernel = Kernel::cuda(EMPTY)?;
+    let (x, y) = (Buffer::from_slice(&devices, &[1f32; 1024])?, Buffer::<f32>::new(&devices, 1024)?);
+    let one = || -> Result<f64, Diagnostic> {
+        let start = Instant::now();
+        for _ in 0..BATCH {
+            device.launch(&kernel, dim3(1, 32), &[write(&y), read(&x), 1024i32.into()])?;
+        }
+        let took = start.elapsed().as_secs_f64();
+        devices.finish()?;
+        Ok(took / BATCH as f64)
+    };
+    let cu = Cuda::open();
+    let (name, cubin) = code(&devices, EMPTY, "empty")?;
+    let (mut module, mut function, mut stream) = (null(), null(), null());
+    let mut context = null();
+    ok((cu.cuDevicePrimaryCtxRetain)(&mut context, 0));
+    ok((cu.cuCtxSetCurrent)(context));
+    ok((cu.cuModuleLoadData)(&mut module, cubin.as_ptr().cast()));
+    let name = std::ffi::CString::new(name).unwrap_or_default();
+    ok((cu.cuModuleGetFunction)(&mut function, module, name.as_ptr()));
+    ok((cu.cuStreamCreate)(&mut stream, 1));
+    let (mut a, mut b, mut n) = (0u64, 0u64, 1024i32);
+    ok((cu.cuMemAlloc)(&mut a, 4096));
+    ok((cu.cuMemAlloc)(&mut b, 4096));
+    let mut by_hand = || {
+        let start = Instant::now();
+        for _ in 0..BATCH {
+            let mut arguments = [at(&mut a), at(&mut b), at(&mut n)];
+            let none = null();
+            ok((cu.cuLaunchKernel)(
+                function,
+                1,
+                1,
+                1,
+                32,
+                1,
+                1,
+                0,
+                stream,
+                arguments.as_mut_ptr(),
+                none.cast(),
+            ));
+        }
+        let took = start.elapsed().as_secs_f64();
+        ok((cu.cuStreamSynchronize)(stream));
+        took / BATCH as f64
+    };
+    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    one()?;
+    by_hand();
+    for _ in 0..41 {
+        ours.push(one()? * 1e6);
+        theirs.push(by_hand() * 1e6);
+    }
+    let (ours, theirs) = (median(ours), median(theirs));
+    Ok(format!("\"lathe_us\": {ours:.3}, \"driver_us\": {theirs:.3}, \"above_us\": {:.3}", ours - theirs))
+}
+
+/// What of a launch is not the driver's: the same as `launch` with a library that does nothing.
+fn planning() -> Result<String, Diagnostic> {
+    const BATCH: usize = 500;
+    let devices = Devices::of_kind("cuda")?;
+    let device = devices.device(0)?;
+    let (x, y) = (Buffer::from_slice(&devices, &[1f32; 1024])?, Buffer::<f32>::new(&devices, 1024)?);
+    let mut all = Vec::new();
+    for _ in 0..41 {
+        let start = Instant::now();
+        for _ in 0..BATCH {
+            device.call("nothing", &[write(&y), read(&x)], |_| Ok(()))?;
+        }
+        all.push(start.elapsed().as_secs_f64() / BATCH as f64 * 1e6);
+        devices.finish()?;
+    }
+    Ok(format!("\"plan_and_event_us\": {:.3}", median(all)))
+}
+
+/// Twenty small kernels, one by one and as a graph.
+fn graphs() -> Result<String, Diagnostic> {
+    const REPEATS: usize = 200;
+    let devices = Devices::of_kind("cuda")?;
+    let device = devices.device(0)?;
+    let kernel = Kernel::cuda(ADD)?;
+    let (x, y) = (Buffer::from_slice(&devices, &[1f32; 4096])?, Buffer::from_slice(&devices, &[0f32; 4096])?);
+    let mut sequence = Sequence::new(&device, "twenty");
+    for _ in 0..20 {
+        sequence.add(&kernel, dim3(16, 256), &[read_write(&y), read(&x), 4096i32.into()])?;
+    }
+    let (mut single, mut graph) = (Vec::new(), Vec::new());
+    sequence.launch()?.wait()?;
+    for _ in 0..15 {
+        let start = Instant::now();
+        for _ in 0..REPEATS {
+            for _ in 0..20 {
+                device.launch(&kernel, dim3(16, 256), &[read_write(&y), read(&x), 4096i32.into()])?;
+            }
+        }
+        devices.finish()?;
+        single.push(start.elapsed().as_secs_f64() / REPEATS as f64 * 1e6);
+        let start = Instant::now();
+        for _ in 0..REPEATS {
+            sequence.launch()?;
+        }
+        devices.finish()?;
+        graph.push(start.elapsed().as_secs_f64() / REPEATS as f64 * 1e6);
+    }
+    let last = y.with(5..6, |y| y[0])?;
+    let want = (20 * (1 + 2 * 15 * REPEATS)) as f32;
+    let (a, b) = (median(single), median(graph));
+    Ok(format!(
+        "\"single_us\": {a:.2}, \"graph_us\": {b:.2}, \"ratio\": {:.3}, \"right\": {}",
+        a / b,
+        last == want
+    ))
+}
+
+/// A stream of blocks that are copied to the device, worked on, and copied back.
+fn overlap() -> Result<String, Diagnostic> {
+    const BLOCKS: usize = 32;
+    const LEN: usize = 4 << 20;
+    let devices = Devices::of_kind("cuda")?;
+    let device = devices.device(0)?;
+    let kernel = Kernel::cuda(WORK)?;
+    let input = PinnedBuffer::<f32>::new(&devices, BLOCKS * LEN)?;
+    let output = PinnedBuffer::<f32>::new(&devices, BLOCKS * LEN)?;
+    let mut last = String::new();
+    for rounds in [1i32, 200, 400, 800] {
+        let run = |profile: bool| -> Result<(f64, f64, f64, f64), Diagnostic> {
+            devices.keep_profile(profile)?;
+            input.fill(|i| (i % 1000) as f32)?;
+            let start = Instant::now();
+            for b in 0..BLOCKS {
+                let part = b * LEN..(b + 1) * LEN;
+                let arguments = [
+                    write(output.part(part.clone())?),
+                    read(input.part(part)?),
+                    (LEN as i32).into(),
+                    rounds.into(),
+                ];
+                device.launch(&kernel, dim3((LEN / 256) as u32, 256), &arguments)?;
+            }
+            for b in 0..BLOCKS {
+                output.with(b * LEN..b * LEN + LEN, |_| ())?;
+            }
+            let total = start.elapsed().as_secs_f64();
+            let mut sums = [0.0; 3];
+            if profile {
+                let p = devices.profile()?;
+                for s in &p.spans {
+                    let n = if s.bytes.is_none() { 1 } else { 2 * usize::from(s.queue == 1) };
+                    sums[n] += s.end - s.start;
+                }
+                std::fs::write(std::env::var("OUT").unwrap_or(".".into()) + "/overlap.svg", p.svg()).ok();
+                std::fs::write(std::env::var("OUT").unwrap_or(".".into()) + "/overlap.json", p.chrome()).ok();
+            }
+            devices.keep_profile(false)?;
+            Ok((total, sums[0], sums[1], sums[2]))
+        };
+        run(false)?;
+        // Each alone: copies and kernels that wait for one another.
+        let alone = {
+            let bytes = BLOCKS * LEN;
+            input.fill(|i| i as f32)?;
+            let start = Instant::now();
+            device.prefetch(&input)?;
+            devices.finish()?;
+            let up = start.elapsed().as_secs_f64();
+            let start = Instant::now();
+            let arguments = [write(&output), read(&input), (bytes as i32).into(), rounds.into()];
+            device.launch(&kernel, dim3((bytes / 256) as u32, 256), &arguments)?;
+            devices.finish()?;
+            let work = start.elapsed().as_secs_f64();
+            let start = Instant::now();
+            output.with(0..bytes, |_| ())?;
+            (up, work, start.elapsed().as_secs_f64())
+        };
+        let mut totals = Vec::new();
+        for _ in 0..5 {
+            totals.push(run(false)?.0);
+        }
+        let profile = run(true)?;
+        let longest = alone.0.max(alone.1).max(alone.2);
+        let total = median(totals);
+        last += &format!(
+            "{}{{\"rounds\": {rounds}, \"total_ms\": {:.3}, \"up_ms\": {:.3}, \"kernel_ms\": {:.3}, \"down_ms\": {:.3}, \"ratio\": {:.3}, \"profile_ms\": [{:.3}, {:.3}, {:.3}]}}",
+            if last.is_empty() { "" } else { ", " },
+            total * 1e3,
+            alone.0 * 1e3,
+            alone.1 * 1e3,
+            alone.2 * 1e3,
+            total / longest,
+            profile.1 * 1e3,
+            profile.2 * 1e3,
+            profile.3 * 1e3
+        );
+    }
+    Ok(format!("\"by_work\": [{last}]"))
+}
+
+/// The samples of HCA's evaluation: time beside code by hand, lines, transfers beside the least.
+fn host_code() -> Result<String, Diagnostic> {
+    let devices = Devices::named("cuda")?;
+    let one = |source: &str| Kernel::cuda(source);
+    let maps = ["luminance", "tone_map"];
+    let pair = maps.map(|n| Kernel::of(samples::TONE_MAPPING, Language::Cuda, Some(n)));
+    let [a, b] = pair;
+    let pair = [a?, b?];
+    let (reduction, pi) = (one(samples::REDUCTION)?, one(samples::MONTE_CARLO)?);
+    let (bodies, dot) = (one(samples::N_BODY)?, one(samples::SCALED_DOT)?);
+    let cu = Cuda::open();
+    let cubins = [
+        code(&devices, samples::REDUCTION, "reduction")?,
+        code(&devices, samples::MONTE_CARLO, "monte_carlo")?,
+        code(&devices, samples::N_BODY, "n_body")?,
+        code(&devices, samples::SCALED_DOT, "scaled_dot")?,
+    ];
+    let [a, b] = maps.map(|n| code(&devices, samples::TONE_MAPPING, n));
+    let maps = [a?, b?];
+    type Both<'a> =
+        (&'a str, Box<dyn Fn() -> Result<samples::Ran, Diagnostic> + 'a>, Box<dyn Fn() -> samples::Ran + 'a>);
+    let all: [Both; 5] = [
+        (
+            "reduction",
+            Box::new(|| samples::reduction(&devices, &reduction)),
+            Box::new(|| samples::reduction_by_hand(&cu, &cubins[0])),
+        ),
+        (
+            "monte_carlo",
+            Box::new(|| samples::monte_carlo(&devices, &pi)),
+            Box::new(|| samples::monte_carlo_by_hand(&cu, &cubins[1])),
+        ),
+        (
+            "n_body",
+            Box::new(|| samples::n_body(&devices, &bodies)),
+            Box::new(|| samples::n_body_by_hand(&cu, &cubins[2])),
+        ),
+        (
+            "scaled_dot",
+            Box::new(|| samples::scaled_dot(&devices, &dot)),
+            Box::new(|| samples::scaled_dot_by_hand(&cu, &cubins[3])),
+        ),
+        (
+            "tone_mapping",
+            Box::new(|| samples::tone_mapping(&devices, &pair)),
+            Box::new(|| samples::tone_mapping_by_hand(&cu, &maps)),
+        ),
+    ];
+    let mut out = Vec::new();
+    for (name, ours, theirs) in &all {
+        let (mut a, mut b) = (Vec::new(), Vec::new());
+        let (x, y) = (ours()?, theirs());
+        let before = devices.counters()?;
+        ours()?;
+        let after = devices.counters()?;
+        for _ in 0..11 {
+            a.push(ours()?.0 * 1e3);
+            b.push(theirs().0 * 1e3);
+        }
+        let (a, b) = (median(a), median(b));
+        out.push(format!(
+            "{{\"name\": \"{name}\", \"lathe_ms\": {a:.3}, \"hand_ms\": {b:.3}, \"ratio\": {:.4}, \"results\": [{:e}, {:e}], \"to_device_bytes\": {}, \"from_device_bytes\": {}, \"copies\": {}, \"lines\": [{}, {}]}}",
+            a / b,
+            x.1,
+            y.1,
+            after.to_device_bytes - before.to_device_bytes,
+            after.from_device_bytes - before.from_device_bytes,
+            after.copies - before.copies,
+            lines(name, "lathe"),
+            lines(name, "hand")
+        ));
+    }
+    Ok(format!("\"samples\": [{}]", out.join(", ")))
+}
+
+/// Lines of host code between the marks.
+fn lines(sample: &str, how: &str) -> usize {
+    let begin = format!("// begin {sample} {how}");
+    let text = include_str!("samples.rs").lines().skip_while(|l| l.trim() != begin).skip(1);
+    text.take_while(|l| l.trim() != "// end").filter(|l| !l.trim().is_empty()).count()
+}
+
+/// On all devices, and on one that stands for four.
+fn heat_with_halos() -> Result<String, Diagnostic> {
+    let (n, steps) = (512, 20);
+    let (heat, copy) = (Kernel::cuda(samples::HEAT)?, Kernel::cuda(samples::COPY)?);
+    let info = lathe_gpu::info::devices_of("cuda")?;
+    let one = samples::heat(&Devices::open(vec![info[0].clone()])?, &heat, &copy, n, steps)?;
+    let four = samples::heat(&Devices::open(vec![info[0].clone(); 4])?, &heat, &copy, n, steps)?;
+    let devices = Devices::open(info)?;
+    let all = samples::heat(&devices, &heat, &copy, n, steps)?;
+    let mut now: Vec<f32> = (0..(n + 2) * n).map(|k| samples::start(k / n, k % n, n)).collect();
+    for _ in 0..steps {
+        let mut next = now.clone();
+        for i in 1..=n {
+            for j in 1..n - 1 {
+                let around =
+                    now[(i - 1) * n + j] + now[(i + 1) * n + j] + now[i * n + j - 1] + now[i * n + j + 1];
+                next[i * n + j] = now[i * n + j] + 0.2 * (around - 4.0 * now[i * n + j]);
+            }
+        }
+        now = next;
+    }
+    let far = |a: &[f32]| a.iter().zip(&now[n..(n + 1) * n]).map(|(a, b)| (a - b).abs()).fold(0f32, f32::max);
+    let c = devices.counters()?;
+    Ok(format!(
+        "\"devices\": {}, \"same\": {}, \"same_on_four\": {}, \"error\": {:e}, \"between_bytes\": {}",
+        devices.len(),
+        one == all,
+        one == four,
+        far(&one[..n]),
+        c.between_bytes
+    ))
+}
+
+fn kinds() -> Result<String, Diagnostic> {
+    let devices = Devices::named("cuda")?;
+    let device = devices.device(0)?;
+    let kernel = Kernel::cuda(ADD)?;
+    let x = MappedBuffer::from_slice(&devices, &[1f32; 4096])?;
+    let y = MappedBuffer::from_slice(&devices, &[2f32; 4096])?;
+    device.launch(&kernel, dim3(16, 256), &[read_write(&y), read(&x), 4096i32.into()])?;
+    let sum: f32 = y.with(0..4096, |y| y.iter().sum())?;
+    let c = devices.counters()?;
+    Ok(format!("\"mapped_right\": {}, \"mapped_copies\": {}", sum == 3.0 * 4096.0, c.copies))
+}
+
+/// Buffers that are together larger than the device.
+fn full() -> Result<String, Diagnostic> {
+    let devices = Devices::named("cuda")?;
+    let device = devices.device(0)?;
+    let kernel = Kernel::cuda(ADD)?;
+    devices.bound(0, 100 << 20)?;
+    let len = 4 << 20;
+    let x = Buffer::from_slice(&devices, &vec![1f32; len])?;
+    let all: Vec<Buffer<f32>> =
+        (0..8).map(|n| Buffer::from_slice(&devices, &vec![n as f32; len])).collect::<Result<_, _>>()?;
+    for _ in 0..3 {
+        for y in &all {
+            let blocks = (len / 256) as u32;
+            device.launch(&kernel, dim3(blocks, 256), &[read_write(y), read(&x), (len as i32).into()])?;
+        }
+    }
+    let mut right = true;
+    for (n, y) in all.iter().enumerate() {
+        right &= y.with(0..len, |y| y.iter().all(|v| *v == n as f32 + 3.0))?;
+    }
+    let c = devices.counters()?;
+    Ok(format!(
+        "\"right\": {right}, \"evictions\": {}, \"notices\": {}",
+        c.evictions,
+        devices.take_notices()?.len()
+    ))
+}
+
+/// Memory stays as it is over many calls.
+fn calls() -> Result<String, Diagnostic> {
+    let devices = Devices::named("cuda")?;
+    let device = devices.device(0)?;
+    let kernel = Kernel::cuda(ADD)?;
+    let x = Buffer::from_slice(&devices, &[1f32; 256])?;
+    let resident = || {
+        let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+        text.split(' ').nth(1).and_then(|n| n.parse::<i64>().ok()).unwrap_or(0) * 4
+    };
+    let mut first = 0;
+    for n in 0..100_000 {
+        let y = Buffer::from_slice(&devices, &[0f32; 256])?;
+        device.launch(&kernel, dim3(1, 256), &[read_write(&y), read(&x), 256i32.into()])?;
+        if n == 10_000 {
+            devices.finish()?;
+            first = resident();
+        }
+    }
+    devices.finish()?;
+    Ok(format!("\"kib_after_10000\": {first}, \"kib_after_100000\": {}", resident()))
+}
+
+/// A fault in a kernel of the user's: it is named, the host's data is whole.
+fn fault() -> Result<(), Diagnostic> {
+    let devices = Devices::named("cuda")?;
+    let device = devices.device(0)?;
+    let good = Kernel::cuda(ADD)?;
+    let bad = Kernel::cuda(
+        "extern \"C\" __global__ void wild(float *y) { *(float *)(8 + 4096 * (size_t)threadIdx.x) = y[0]; }",
+    )?;
+    let x = Buffer::from_slice(&devices, &[1f32; 256])?;
+    let y = Buffer::from_slice(&devices, &[2f32; 256])?;
+    let z = Buffer::<f32>::new(&devices, 1)?;
+    device.launch(&good, dim3(1, 256), &[read_write(&y), read(&x), 256i32.into()])?.wait()?;
+    y.to_vec()?;
+    device.launch(&bad, dim3(1, 32), &[write(&z)])?;
+    let d = z.to_vec().err();
+    let again = device.launch(&good, dim3(1, 256), &[read_write(&y), read(&x), 256i32.into()]).err();
+    println!(
+        "{{\"row\": \"fault\", \"code\": {:?}, \"message\": {:?}, \"again\": {:?}, \"host_whole\": {}}}",
+        d.as_ref().map(|d| d.code.0),
+        d.as_ref().map(|d| d.message.clone()),
+        again.as_ref().map(|d| (d.code.0, d.message.clone())),
+        x.to_vec()? == [1.0; 256] && y.to_vec()? == [3.0; 256]
+    );
+    Ok(())
+}
+
+/// A kernel that does not end (with LATHE_DEVICE_SECONDS=2).
+fn endless() -> Result<(), Diagnostic> {
+    let devices = Devices::named("cuda")?;
+    let device = devices.device(0)?;
+    let bad =
+        Kernel::cuda("extern \"C\" __global__ void endless(volatile float *y) { while (y[0] != 7) {} }")?;
+    let y = Buffer::from_slice(&devices, &[2f32; 256])?;
+    device.launch(&bad, dim3(1, 32), &[read_write(&y)])?;
+    let start = Instant::now();
+    let d = y.to_vec().err();
+    println!(
+        "{{\"row\": \"endless\", \"code\": {:?}, \"message\": {:?}, \"after_s\": {:.2}}}",
+        d.as_ref().map(|d| d.code.0),
+        d.as_ref().map(|d| d.message.clone()),
+        start.elapsed().as_secs_f64()
+    );
+    // The driver waits for the kernel at the end of the process.
+    std::process::abort();
+}
+
+/// A process that is forked after devices were opened.
+fn fork() -> Result<(), Diagnostic> {
+    let devices = Devices::named("cuda")?;
+    let x = Buffer::from_slice(&devices, &[1f32; 256])?;
+    // SAFETY: the child uses nothing but what is tested, and leaves at once.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let code = x.to_vec().err().map(|d| d.code.0);
+        println!("{{\"row\": \"fork\", \"code\": {code:?}}}");
+        std::process::exit(0);
+    }
+    let mut state = 0;
+    // SAFETY: a child of this process.
+    unsafe { libc::waitpid(child, &mut state, 0) };
+    x.to_vec().map(|_| ())
+}
+
+fn null() -> Ptr {
+    std::ptr::null_mut()
+}

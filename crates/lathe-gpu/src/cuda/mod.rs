@@ -1,0 +1,184 @@
+//! The engine `cuda`: NVRTC and the driver `libcuda`.
+
+pub(crate) mod open;
+
+use crate::function::{Function as Entry, Module as Loading};
+use crate::kept::{pack, unpack};
+use crate::kernels::Kernels;
+use crate::launches::launches;
+use crate::loaded::Loaded;
+use crate::marks::Opened;
+use crate::numbered;
+use crate::nvrtc::{Nvrtc, Output, nvrtc};
+use lathe_device::Limits;
+use lathe_diagnostics::Diagnostic;
+use lathe_engine::{Capabilities, Code, Engine, Object, Options, no_form};
+use lathe_ir::{Function, Module};
+#[cfg(feature = "llvm")]
+use lathe_source::device::{DeviceKernel, DeviceSource};
+use lathe_source::device::{Language, capabilities, emit};
+use open::device;
+use std::sync::{Arc, LazyLock};
+use std::time::Instant;
+
+/// One device of the driver.
+pub struct Cuda {
+    number: usize,
+    name: &'static str,
+}
+
+impl Cuda {
+    /// The one of number 0.
+    pub const FIRST: &'static Cuda = &Cuda { number: 0, name: "cuda" };
+
+    /// The device of a number: `cuda` is `cuda:0`. None above the numbers that can be named.
+    pub fn number(n: usize) -> Option<&'static Cuda> {
+        static ALL: LazyLock<Vec<Cuda>> =
+            LazyLock::new(|| numbered("cuda", |number, name| Cuda { number, name }));
+        ALL.get(n)
+    }
+}
+
+/// What code is written for if there is no device and none was requested.
+pub const USUAL: &str = "sm_90a";
+
+/// The architecture that is asked for.
+fn architecture(options: &Options) -> Option<&str> {
+    options.target.as_ref().filter(|t| t.arch == "nvptx64").map(|t| t.cpu.as_str())
+}
+
+/// What devices of an architecture allow.
+fn limits(arch: &str) -> Limits {
+    Limits { cluster: lathe_target::cluster_blocks(arch), ..Limits::default() }
+}
+
+/// What makes code of kernels.
+enum Compiler {
+    Nvrtc(&'static Nvrtc),
+    /// PTX, which the driver compiles.
+    #[cfg(feature = "llvm")]
+    Llvm,
+}
+
+/// NVRTC if there is one, and what its code is written for.
+fn compiler(arch: &str) -> Result<(Compiler, Limits), Diagnostic> {
+    match nvrtc() {
+        Ok(n) => Ok((Compiler::Nvrtc(n), limits(arch))),
+        #[cfg(feature = "llvm")]
+        Err(_) => Ok((Compiler::Llvm, lathe_llvm::ptx::limits())),
+        #[cfg(not(feature = "llvm"))]
+        Err(d) => Err(d),
+    }
+}
+
+/// What code of an object was written for: cubins, which are ELF files, for the architecture.
+fn written_for(code: &[u8], arch: &str) -> Limits {
+    #[cfg(feature = "llvm")]
+    if !code.starts_with(b"\x7fELF") {
+        return lathe_llvm::ptx::limits();
+    }
+    let _ = code;
+    limits(arch)
+}
+
+/// The kernels of a source as PTX by LLVM.
+#[cfg(feature = "llvm")]
+fn ptx(module: &Module, func: &Function, source: &DeviceSource, arch: &str) -> Result<Vec<u8>, Diagnostic> {
+    let known = |k: &DeviceKernel| lathe_llvm::ptx::Kernel {
+        name: k.name.clone(),
+        dynamic: k.dynamic,
+        status: k.status,
+    };
+    let kernels: Vec<_> = source.kernels.iter().map(known).collect();
+    lathe_llvm::ptx::ptx(module, func, &kernels, arch)
+}
+
+impl Engine for Cuda {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn compiler(&self) -> String {
+        match nvrtc() {
+            Ok(n) => format!("NVRTC {}.{}", n.version.0, n.version.1),
+            #[cfg(feature = "llvm")]
+            Err(_) => lathe_engine::Engine::compiler(&lathe_llvm::Llvm) + " (NVPTX)",
+            #[cfg(not(feature = "llvm"))]
+            Err(d) => d.message,
+        }
+    }
+
+    fn capabilities(&self) -> &Capabilities {
+        capabilities()
+    }
+
+    fn fingerprint(&self) -> Result<String, Diagnostic> {
+        let d = device(self.number)?;
+        Ok(format!("{} {} {}", self.compiler(), d.name, d.arch))
+    }
+
+    fn compile(&self, module: &Module, func: &Function, options: &Options) -> Result<Object, Diagnostic> {
+        let start = Instant::now();
+        let arch = match architecture(options) {
+            Some(a) => a.to_string(),
+            None => device(self.number)?.arch.clone(),
+        };
+        let (compiler, limits) = compiler(&arch)?;
+        let source = emit(module, func, Language::Cuda, limits)?;
+        let emitted = start.elapsed();
+        let start = Instant::now();
+        let (stage, code) = match compiler {
+            Compiler::Nvrtc(n) => ("nvrtc", n.compile(&source.source, &arch, Output::Cubin)?),
+            #[cfg(feature = "llvm")]
+            Compiler::Llvm => ("llvm", ptx(module, func, &source, &arch)?),
+        };
+        Ok(Object {
+            engine: self.name().to_string(),
+            fingerprint: self.fingerprint()?,
+            symbol: func.name.to_string(),
+            checks: source.checks,
+            bytes: pack(module, func, &code),
+            times: vec![("emit".to_string(), emitted), (stage.to_string(), start.elapsed())],
+        })
+    }
+
+    fn load(&self, object: &Object, _: &Function) -> Result<Box<dyn Code>, Diagnostic> {
+        let device = device(self.number)?;
+        let unpacked = unpack(object, Language::Cuda, &|code| written_for(code, &device.arch))?;
+        let (module, handles) = device.load(&unpacked.code, &unpacked.source.kernels)?;
+        let module = Arc::new(Loading::Cuda { device, module });
+        let named = handles.iter().zip(&unpacked.source.kernels);
+        let functions = named.map(|(h, k)| Entry::new(Arc::clone(&module), *h, &k.name)).collect();
+        Ok(Box::new(Loaded::new(Kernels { unpacked, functions, device: Opened::Cuda(device) })))
+    }
+
+    fn forms(&self) -> &'static [&'static str] {
+        if self.number == 0 { &["cuda", "ptx", "cubin", "launches"] } else { &[] }
+    }
+
+    fn emit(
+        &self,
+        module: &Module,
+        func: &Function,
+        form: &str,
+        options: &Options,
+    ) -> Result<Vec<u8>, Diagnostic> {
+        let arch = architecture(options).unwrap_or(USUAL);
+        if form == "ptx" {
+            let (compiler, limits) = compiler(arch)?;
+            let source = emit(module, func, Language::Cuda, limits)?;
+            return match compiler {
+                Compiler::Nvrtc(n) => n.compile(&source.source, arch, Output::Ptx),
+                #[cfg(feature = "llvm")]
+                Compiler::Llvm => ptx(module, func, &source, arch),
+            };
+        }
+        let source = emit(module, func, Language::Cuda, limits(arch))?;
+        match form {
+            "cuda" => Ok(source.source.into_bytes()),
+            "cubin" => nvrtc()?.compile(&source.source, arch, Output::Cubin),
+            "launches" => Ok(launches(&source)?.into_bytes()),
+            _ => Err(no_form(self.name(), form, self.forms())),
+        }
+    }
+}
