@@ -344,6 +344,10 @@ impl Driver for Drivers {
         to: Side<'_, HostBytes, Memory>,
         range: &Range<u64>,
     ) -> Result<Arc<Marked>, Fault> {
+        // To memory that is not pinned, a driver copies while its caller waits, however long: that wait has no limit.
+        if matches!(&to, Side::Host(h) if !h.is_of_cuda()) {
+            after.iter().try_for_each(|m| self.wait(m))?;
+        }
         let devices = self.devices.clone();
         let copy = |line: Line| Drivers::copy_on(line, &from, &to, range, &devices).map(|()| Outcome::None);
         self.act(stream, after, &copy)

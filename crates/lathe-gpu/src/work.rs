@@ -184,7 +184,7 @@ impl HostBytes {
             .map_err(|_| Fault::new(FaultKind::Memory, format!("{bytes} bytes are too many")))
     }
 
-    /// Zeros.
+    /// Memory that holds something: zeros, or what the driver left there.
     pub(crate) fn new(
         bytes: u64,
         kind: HostKind,
@@ -215,8 +215,6 @@ impl HostBytes {
                 false => Owner::Pinned,
             };
             let made = HostBytes { address: p.cast(), bytes, owner, device: Some(device) };
-            // SAFETY: so many bytes were allocated just now, and nothing else uses them.
-            unsafe { made.address.write_bytes(0, bytes) };
             return Ok(made);
         }
         let layout = HostBytes::layout(bytes)?;

@@ -17,6 +17,9 @@ impl Host {
         plan: &mut Plan,
     ) -> Result<(), Diagnostic> {
         let Some(bound) = at.number().and_then(|n| self.devices[n].bytes) else { return Ok(()) };
+        if used.iter().all(|b| self.buffers[b].allocated[at.index()]) {
+            return Ok(());
+        }
         let bytes = |host: &Host, b: &BufferId| host.buffers[b].bytes_at(at);
         let wanted: u64 = used.iter().map(|b| bytes(self, b)).sum();
         if wanted > bound {

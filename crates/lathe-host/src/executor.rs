@@ -126,7 +126,7 @@ impl<D: Driver> Executor<D> {
         self.host.reserve(name, device, accesses, &mut room)?;
         self.evicted(&room);
         self.carry_out(&room)?;
-        let plan = self.host.launch(name, device, accesses)?;
+        let plan = self.host.launch_reserved(name, device, accesses, Plan::default());
         let mut work = Some(work);
         let mut refused = None;
         for a in &plan.actions {

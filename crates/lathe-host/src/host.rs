@@ -169,9 +169,20 @@ impl Host {
     /// # Errors
     /// `E0851` to `E0853` and `E0855`, and `E0854` where it would read what failed; nothing is planned then.
     pub fn launch(&mut self, name: &str, device: usize, accesses: &[Access]) -> Result<Plan, Diagnostic> {
-        let at = Place::device(device);
         let mut plan = Plan::default();
         self.reserve(name, device, accesses, &mut plan)?;
+        Ok(self.launch_reserved(name, device, accesses, plan))
+    }
+
+    /// A launch whose memory was reserved just now.
+    pub(crate) fn launch_reserved(
+        &mut self,
+        name: &str,
+        device: usize,
+        accesses: &[Access],
+        mut plan: Plan,
+    ) -> Plan {
+        let at = Place::device(device);
         let accesses = disjoint(accesses);
         for a in accesses.iter().filter(|a| a.mode.reads()) {
             self.fetch(a.buffer, at, &a.range, &mut plan);
@@ -200,7 +211,7 @@ impl Host {
         self.counts.launches += 1;
         plan.actions.push(Action::Launch { event, stream, after: waits });
         plan.event = Some(event);
-        Ok(plan)
+        plan
     }
 
     /// Before an access of the host: copies of what it reads and is not there, and what it waits for. Once these have

@@ -94,8 +94,8 @@ pub const HEAT: &str = "__global__ void heat(float *next, const float *now, int 
 pub const N: usize = 1 << 25;
 const BLOCKS: usize = 1024;
 
-fn data(n: usize) -> impl Fn(usize) -> f32 {
-    move |i| ((i.wrapping_mul(2_654_435_761) % n) as f32) / n as f32
+fn data<const N: usize>(i: usize) -> f32 {
+    ((i.wrapping_mul(2_654_435_761) % N) as f32) / N as f32
 }
 
 /// The 4-step reduction on all devices: devices, a kernel, inputs, launches.
@@ -105,7 +105,7 @@ pub fn reduction(devices: &Devices, kernel: &Kernel) -> Result<Ran, Diagnostic> 
     let (all, n) = (devices.len(), N / devices.len());
     let input = PinnedBuffer::<f32>::new(devices, n * all)?;
     let output = PinnedBuffer::<f32>::new(devices, BLOCKS * all)?;
-    input.fill(data(N))?;
+    input.fill(data::<N>)?;
     for (d, device) in devices.iter().enumerate() {
         let (to, from) = (output.part(d * BLOCKS..(d + 1) * BLOCKS)?, input.part(d * n..(d + 1) * n)?);
         device.launch(kernel, dim3(BLOCKS as u32, 256), &[write(to), read(from), (n as i32).into()])?;
@@ -132,7 +132,7 @@ pub fn reduction_by_hand(cu: &Cuda, cubin: &(String, Vec<u8>)) -> Ran {
     ok((cu.cuMemHostAlloc)(&mut input, N * 4, 0));
     ok((cu.cuMemHostAlloc)(&mut output, BLOCKS * 4, 0));
     let from = unsafe { std::slice::from_raw_parts_mut(input.cast::<f32>(), N) };
-    let make = data(N);
+    let make = data::<N>;
     for (i, v) in from.iter_mut().enumerate() {
         *v = make(i);
     }
@@ -239,7 +239,7 @@ const STEPS: usize = 10;
 pub fn n_body(devices: &Devices, kernel: &Kernel) -> Result<Ran, Diagnostic> {
     let start = Instant::now();
     // begin n_body lathe
-    let make = data(BODIES);
+    let make = data::<BODIES>;
     let device = devices.device(0)?;
     let mut now = PinnedBuffer::<[f32; 4]>::new(devices, BODIES)?;
     let mut next = PinnedBuffer::<[f32; 4]>::new(devices, BODIES)?;
@@ -273,7 +273,7 @@ pub fn n_body_by_hand(cu: &Cuda, cubin: &(String, Vec<u8>)) -> Ran {
     let (mut place, mut speed) = (null(), null());
     ok((cu.cuMemHostAlloc)(&mut place, bytes, 0));
     ok((cu.cuMemHostAlloc)(&mut speed, bytes, 0));
-    let make = data(BODIES);
+    let make = data::<BODIES>;
     let places = unsafe { std::slice::from_raw_parts_mut(place.cast::<[f32; 4]>(), BODIES) };
     for (i, p) in places.iter_mut().enumerate() {
         *p = [make(i), make(i + 1), make(i + 2), 1.0];
@@ -327,7 +327,7 @@ pub fn scaled_dot(devices: &Devices, kernel: &Kernel) -> Result<Ran, Diagnostic>
     let x = PinnedBuffer::<f32>::new(devices, N)?;
     let y = PinnedBuffer::<f32>::new(devices, N)?;
     let output = PinnedBuffer::<f32>::new(devices, BLOCKS * all)?;
-    x.fill(data(N))?;
+    x.fill(data::<N>)?;
     y.fill(|_| 0.5)?;
     for (d, device) in devices.iter().enumerate() {
         let (part, to) = (d * n..(d + 1) * n, output.part(d * BLOCKS..(d + 1) * BLOCKS)?);
@@ -359,7 +359,7 @@ pub fn scaled_dot_by_hand(cu: &Cuda, cubin: &(String, Vec<u8>)) -> Ran {
     ok((cu.cuMemHostAlloc)(&mut x, N * 4, 0));
     ok((cu.cuMemHostAlloc)(&mut y, N * 4, 0));
     ok((cu.cuMemHostAlloc)(&mut output, BLOCKS * 4, 0));
-    let make = data(N);
+    let make = data::<N>;
     for (i, v) in unsafe { std::slice::from_raw_parts_mut(x.cast::<f32>(), N) }.iter_mut().enumerate() {
         *v = make(i);
     }
@@ -408,7 +408,7 @@ const PIXELS: usize = 3840 * 2160;
 pub fn tone_mapping(devices: &Devices, kernels: &[Kernel; 2]) -> Result<Ran, Diagnostic> {
     let start = Instant::now();
     // begin tone_mapping lathe
-    let make = data(PIXELS);
+    let make = data::<PIXELS>;
     let device = devices.device(0)?;
     let image = PinnedBuffer::<[f32; 4]>::new(devices, PIXELS)?;
     let parts = PinnedBuffer::<f32>::new(devices, BLOCKS)?;
@@ -442,7 +442,7 @@ pub fn tone_mapping_by_hand(cu: &Cuda, cubins: &[(String, Vec<u8>); 2]) -> Ran {
     let (mut image, mut parts) = (null(), null());
     ok((cu.cuMemHostAlloc)(&mut image, PIXELS * 16, 0));
     ok((cu.cuMemHostAlloc)(&mut parts, BLOCKS * 4, 0));
-    let make = data(PIXELS);
+    let make = data::<PIXELS>;
     let pixels = unsafe { std::slice::from_raw_parts_mut(image.cast::<[f32; 4]>(), PIXELS) };
     for (i, p) in pixels.iter_mut().enumerate() {
         *p = [4.0 * make(i), 2.0 * make(i + 1), make(i + 2), 1.0];

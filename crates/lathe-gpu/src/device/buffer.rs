@@ -60,7 +60,7 @@ impl<T, K> Drop for BufferIn<T, K> {
 }
 
 impl<T: Element, K: Kind> BufferIn<T, K> {
-    /// Elements that nobody has written: to read one is an error (`E0851`).
+    /// Uninitialized elements: to read one is an error (`E0851`).
     ///
     /// # Errors
     /// `E0853` where the host has no memory.

@@ -280,7 +280,6 @@ pub fn to_opencl(source: &str) -> Result<String, Diagnostic> {
                 "__kernel"
             }
             "__shared__" => "__local",
-            "__constant__" if at(1) == "" => "__constant",
             "__constant__" => return Err(refuse("__constant__", TO)),
             "__device__" | "__forceinline__" | "__noinline__" | "__host__" => "",
             "inline" | "static" if depth == 0 => "",
