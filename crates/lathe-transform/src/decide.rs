@@ -1,6 +1,7 @@
 //! Which claims are decided by the trees before and after a step, and by what: whoever has evidence and both trees can ask
 //! again, without the rule.
 
+use crate::forms::{guarded, in_order};
 use lathe_analysis::{
     Change, Dimension, Part, Silent, Tables, begins_empty, combined_from, computed_again, computes_the_same,
     content_kept, elements_of_their_own, filled_ahead, holds_values, inputs_kept, instances_kept,
@@ -9,7 +10,7 @@ use lathe_analysis::{
 };
 use lathe_ir::{BinOp, Expr, Scalar, VarId, build};
 use lathe_strategy::evidence::{Range, Within};
-use lathe_strategy::{Claim, Formula};
+use lathe_strategy::{Claim, Construction, Formula};
 
 /// Whether a claim holds of two trees, and how many accesses say so; none where the trees alone do not tell.
 pub fn decide(c: &Change, claim: &Claim) -> Option<Result<usize, String>> {
@@ -18,6 +19,8 @@ pub fn decide(c: &Change, claim: &Claim) -> Option<Result<usize, String>> {
         Claim::InstancesKept | Claim::Tiled { .. } | Claim::Renumbered { .. } => {
             return with_content(c, instances_kept(c)?);
         }
+        Claim::OrderKept { by: Construction::Guarded } => guarded(c),
+        Claim::OrderKept { by: Construction::InOrder } => return in_order(c),
         Claim::OrderKept { by } if by.is_decided() => return runs_kept(c),
         Claim::LayoutOnly { array } | Claim::SpaceOnly { array } => relaid(c, array),
         Claim::ComputedInPlace { array } => holds_values(c, std::slice::from_ref(array), Tables::Removed),

@@ -17,6 +17,7 @@ mod dims;
 pub mod executors;
 mod failing;
 pub mod fission;
+mod forms;
 pub mod fuse;
 pub mod guard;
 pub mod handle;

@@ -48,10 +48,10 @@ pub enum Construction {
 }
 
 impl Construction {
-    /// The two trees say it, whatever made the one of the other: the same instances run one after the other.
+    /// The two trees say it, whatever made the one of the other.
     pub fn is_decided(self) -> bool {
         use Construction::*;
-        matches!(self, Blocks | Cut | Separated | Unrolled | Shifted | Serial)
+        matches!(self, Blocks | Cut | Separated | Unrolled | Shifted | Serial | InOrder | Guarded)
     }
 }
 

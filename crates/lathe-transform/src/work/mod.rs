@@ -85,6 +85,12 @@ fn well_formed(cursor: &Cursor, rule: &str, new: &Function) -> Result<(), Refusa
     if verify::verify_function(cursor.module, cursor.func).iter().any(own) {
         return Ok(());
     }
+    // What lanes that combine in order may hold is known in one place, which looks at what a rule put there.
+    if found.code == lathe_ir::codes::LANES_IN_ORDER {
+        return Err(Diagnostic::error(codes::SHAPE, format!("`{rule}`: {}", found.message))
+            .help("`serial` makes these iterations run one after the other; or apply `inscan` later")
+            .into_refusal(rule));
+    }
     debug_assert!(false, "`{rule}` broke the tree: {found}");
     Err(defect(rule, &format!("produced an ill-formed tree: {}", found.message)))
 }
@@ -212,16 +218,24 @@ impl<'a> Work<'a> {
         Ok(())
     }
 
-    /// Asks the checker once, for all edits together, whether the tree runs what it ran and in that order, where rules say
-    /// so by their form.
+    /// Asks the checker, for all edits together, what rules say of order by their form: whether the tree runs what it ran and
+    /// in that order. What the trees do not tell stays as it is.
     fn same_runs(&mut self) -> Result<(), Refusal> {
-        let by_form = |o: &Obligation| {
-            o.by == Discharge::ByRule && matches!(o.claim, Claim::OrderKept { by } if by.is_decided())
-        };
-        let Some(at) = self.evidence.obligations.iter().position(by_form) else { return Ok(()) };
-        if let Some(compared) = self.runs_compared()? {
+        let by_form =
+            |o: &Obligation| o.by == Discharge::ByRule && matches!(o.claim, Claim::OrderKept { .. });
+        for at in 0..self.evidence.obligations.len() {
+            if !by_form(&self.evidence.obligations[at]) {
+                continue;
+            }
             let claim = self.evidence.obligations[at].claim.clone();
-            self.evidence.obligations[at] = Obligation::by_accesses(claim, compared);
+            let change = Change { module: self.module(), before: self.cursor.func, after: &self.func };
+            match decide(&change, &claim) {
+                Some(Ok(compared)) => {
+                    self.evidence.obligations[at] = Obligation::by_accesses(claim, compared);
+                }
+                Some(Err(why)) => return Err(self.refuse(codes::VALUE, format!("`{}`: {why}", self.rule))),
+                None => {}
+            }
         }
         Ok(())
     }

@@ -1,0 +1,98 @@
+//! Forms of rewriting that are decided although they change more than loops: what `guard` leaves out, and lanes that
+//! combine in their order.
+
+use crate::decide::runs_kept;
+use crate::failing::may_fail;
+use lathe_analysis::Change;
+use lathe_ir::lower::inscan::InScan;
+use lathe_ir::visit::{Path, map_stmts};
+use lathe_ir::{Executor, Expr, ExprKind, Function, Loop, Reduce, Stmt, StmtKind, build, reduce};
+use lathe_poly::Ranges;
+use lathe_poly::simplify::simplify_expr;
+
+/// Whether the tree after is the tree before but for reductions that run only where they do not add the identity. That it
+/// is the identity of the operator is a claim of its own.
+pub fn guarded(c: &Change) -> Result<usize, String> {
+    let mut compared = 0;
+    left_out(c, &c.before.body, &c.after.body, &mut Path::new(), &mut compared)?;
+    Ok(compared)
+}
+
+fn left_out(c: &Change, old: &Stmt, new: &Stmt, path: &mut Path, compared: &mut usize) -> Result<(), String> {
+    if old.ptr_eq(new) || old == new {
+        return Ok(());
+    }
+    *compared += 1;
+    let changed = || match old.label() {
+        Some(label) => format!("`{label}` was changed"),
+        None => "a statement was changed".to_string(),
+    };
+    if let Some(r) = old.as_reduce() {
+        return if is_guarded(c, r, new, path) { Ok(()) } else { Err(changed()) };
+    }
+    let same = old.children().len() == new.children().len()
+        && old.children().len() > 0
+        && old.with_children(new.children().cloned().collect()) == *new;
+    if !same {
+        return Err(changed());
+    }
+    for (n, (a, b)) in old.children().zip(new.children()).enumerate() {
+        path.push(n);
+        left_out(c, a, b, path, compared)?;
+        path.pop();
+    }
+    Ok(())
+}
+
+/// `if cond { B op= v }` for `B op= select(cond, v, e)`, where `e` is the identity.
+fn is_guarded(c: &Change, r: &Reduce, new: &Stmt, path: &[usize]) -> bool {
+    let Some((cond, then, None)) = new.as_if() else { return false };
+    let Some(q) = then.as_reduce() else { return false };
+    let types: Vec<_> = r.targets.iter().map(|t| t.elem.clone()).collect();
+    let Some(nothing) = reduce::identity(c.module, &r.op, &types) else { return false };
+    let outside = Ranges::at(c.before, path);
+    let mut inside = outside.clone();
+    inside.learn(cond, true);
+    let same = |a: &Expr, b: &Expr, at: &Ranges| a == b || simplify_expr(a, at) == *b;
+    let value = |((v, q), nothing): ((&Expr, &Expr), &Expr)| {
+        let ExprKind::Select(own, yes, no) = v.kind() else { return false };
+        let kept = no == nothing && same(own, cond, &outside) && same(yes, q, &inside);
+        let turned = yes == nothing && same(&build::not(own.clone()), cond, &outside) && same(no, q, &inside);
+        (kept || turned) && !may_fail(q)
+    };
+    q.values.len() == r.values.len()
+        && nothing.len() == r.values.len()
+        && Reduce { values: q.values.clone(), ..r.clone() } == *q
+        && r.values.iter().zip(&q.values).zip(&nothing).all(value)
+}
+
+/// Whether the tree after, its lanes that combine in order taken one after the other, runs what the tree before runs. That
+/// the operator is associative is a claim of its own.
+pub fn in_order(c: &Change) -> Option<Result<usize, String>> {
+    let (before, after) = match (serial(c.before), serial(c.after)) {
+        (Ok(before), Ok(after)) => (before, after),
+        (Err(why), _) | (_, Err(why)) => return Some(Err(why)),
+    };
+    runs_kept(&Change { module: c.module, before: &before, after: &after })
+}
+
+/// The function with such lanes one after the other.
+fn serial(f: &Function) -> Result<Function, String> {
+    let mut wrong = None;
+    let body = map_stmts(&f.body, &mut |s| {
+        let Some((l, width)) = s.as_loop().and_then(|l| match l.exec {
+            Executor::InScan(width) => Some((l, width)),
+            _ => None,
+        }) else {
+            return s;
+        };
+        if let Err(why) = InScan::of(l, width) {
+            wrong = Some(format!("the lanes of `{}` cannot combine in order: {why}", l.binder.name));
+        }
+        s.with_kind(StmtKind::Loop(Loop { exec: Executor::Serial, ..l.clone() }))
+    });
+    match wrong {
+        Some(why) => Err(why),
+        None => Ok(Function { body, ..f.clone() }),
+    }
+}
