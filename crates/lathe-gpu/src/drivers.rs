@@ -73,6 +73,14 @@ impl Drivers {
         }
     }
 
+    /// Waits for the mark of another action. That this one failed is its own matter, and is told under its name.
+    fn reach(&mut self, mark: &Arc<Marked>) -> Result<(), Fault> {
+        match self.wait(mark) {
+            Err(fault) if fault.kind == FaultKind::Lost => Err(fault),
+            _ => Ok(()),
+        }
+    }
+
     /// Does something in a stream between marks.
     fn act(
         &mut self,
@@ -89,7 +97,7 @@ impl Drivers {
                 _ => false,
             };
             if !known {
-                self.wait(m)?;
+                self.reach(m)?;
             }
         }
         match here {
@@ -346,7 +354,7 @@ impl Driver for Drivers {
     ) -> Result<Arc<Marked>, Fault> {
         // To memory that is not pinned, a driver copies while its caller waits, however long: that wait has no limit.
         if matches!(&to, Side::Host(h) if !h.is_of_cuda()) {
-            after.iter().try_for_each(|m| self.wait(m))?;
+            after.iter().try_for_each(|m| self.reach(m))?;
         }
         let devices = self.devices.clone();
         let copy = |line: Line| Drivers::copy_on(line, &from, &to, range, &devices).map(|()| Outcome::None);
