@@ -10,16 +10,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-jax.config.update("jax_enable_x64", True)
-
 Prepared = tuple[Callable[[], Any], Callable[[Any], Any]]
 
 
 def compiled(f: Callable[..., Any], *args: Any) -> Callable[[], Any]:
     """A call that ends when its results are there."""
     f = jax.jit(f)
-    args = tuple(jnp.asarray(a) for a in args)
-    return lambda: jax.block_until_ready(f(*args))
+    with jax.enable_x64(True):
+        args = tuple(jnp.asarray(a) for a in args)
+
+    def call() -> Any:
+        with jax.enable_x64(True):
+            return jax.block_until_ready(f(*args))
+
+    return call
 
 
 def flat(result: Any) -> list[float]:

@@ -10,7 +10,6 @@ mod budget;
 mod calls;
 mod checks;
 pub mod codes;
-mod content;
 mod copy;
 mod cover;
 mod defined;
@@ -40,7 +39,6 @@ pub use bounds::{Assumptions, prove_accesses, prove_arithmetic};
 pub use budget::within_work;
 pub use calls::prove_calls;
 pub use codes::CODES;
-pub use content::same_content;
 pub use defined::{prove_defined, written_before_read};
 pub use env::Env;
 pub use graph::{computes_the_same, only_value, reaches};
@@ -56,6 +54,6 @@ pub use scan::{Scan, scan_affine};
 pub use values::{
     Change, Part, Silent, Tables, begins_empty, combined_from, computed_again, content_kept,
     elements_of_their_own, filled_ahead, holds_values, inputs_kept, instances_kept, means_nothing, only_by,
-    order_kept, relaid, same_runs, shares_nothing, stands_for, starts_from_totals, starts_in_order,
-    unmentioned,
+    order_kept, relaid, same_content, same_runs, shares_nothing, stands_for, starts_from_totals,
+    starts_in_order, unmentioned,
 };

@@ -5,6 +5,7 @@
 mod ahead;
 mod align;
 mod blocks;
+mod content;
 mod inputs;
 mod layout;
 mod own;
@@ -16,6 +17,7 @@ mod windows;
 pub use ahead::filled_ahead;
 pub(crate) use align::{Aligner, entered, equal};
 pub use blocks::{starts_from_totals, starts_in_order};
+pub use content::same_content;
 pub use inputs::{inputs_kept, only_by};
 pub use layout::relaid;
 pub use own::{elements_of_their_own, unmentioned};
@@ -24,7 +26,6 @@ pub use silent::{Silent, means_nothing};
 pub use tables::{Tables, holds_values};
 pub use windows::{Part, begins_empty, combined_from, computed_again, shares_nothing, stands_for};
 
-use crate::content::same_content;
 use crate::env::Env;
 use crate::instances::{Unkept, same_instances};
 use crate::leaves::written_buffers;
@@ -33,6 +34,7 @@ use lathe_diagnostics::Code;
 use lathe_ir::difference::Difference;
 use lathe_ir::visit::Path;
 use lathe_ir::{BufId, Buffer, Function, Label, Module, Stmt, visit};
+use lathe_poly::Ranges;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -124,7 +126,7 @@ pub fn content_kept(c: &Change) -> Option<Result<usize, String>> {
         Ok(place) => place,
         Err(why) => return Some(Err(why)),
     };
-    match same_content(&c.env(&place.path), place.old, place.new) {
+    match same_content(&c.env(&place.path), place.old, place.new, &|| Ranges::at(c.before, &place.path)) {
         Ok(compared) => Some(Ok(compared)),
         Err(Unkept { why, known }) => known.then_some(Err(why)),
     }

@@ -35,13 +35,10 @@ pub fn on_cpus(func: &Function) -> Result<Function, Unsupported> {
 }
 
 fn of_device(s: &Stmt) -> bool {
-    let here = match s.kind() {
-        StmtKind::Barrier { .. } => true,
-        StmtKind::Loop(l) => matches!(l.exec, Executor::Level(_)),
-        StmtKind::Atomic(a) => a.order == MemoryOrder::InOrder,
-        StmtKind::Alloc { buffer, .. } => space(buffer.space) != buffer.space || distributed(buffer),
-        _ => false,
-    };
+    let here = matches!(s.kind(), StmtKind::Barrier { .. })
+        || s.as_loop().is_some_and(|l| matches!(l.exec, Executor::Level(_)))
+        || matches!(s.kind(), StmtKind::Atomic(a) if a.order == MemoryOrder::InOrder)
+        || s.allocated().is_some_and(|b| space(b.space) != b.space || distributed(b));
     here || s.children().any(of_device)
 }
 
@@ -62,33 +59,32 @@ fn stmt(s: &Stmt, in_turn: &HashSet<Name>, within: bool) -> Stmt {
     let concurrent = s.as_loop().is_some_and(|l| !l.exec.is_ordered());
     let inner = s.children().map(|c| stmt(c, in_turn, within || concurrent)).collect();
     let s = s.with_children(inner);
-    match s.kind() {
-        StmtKind::Loop(l) => {
-            let waits = in_turn.contains(&l.exec.name());
-            let exec = match &l.exec {
-                Executor::Level(level) if &**level == "grid" && !within && !waits => Executor::Cpu,
-                Executor::Level(_) => Executor::Serial,
-                exec if waits && !exec.is_ordered() => Executor::Serial,
-                _ => return s,
-            };
-            s.with_kind(StmtKind::Loop(Loop { exec, ..l.clone() }))
-        }
-        StmtKind::Atomic(a) if a.order == MemoryOrder::InOrder => {
-            s.with_kind(StmtKind::Atomic(Atomic { order: MemoryOrder::AcqRel, ..a.clone() }))
-        }
-        StmtKind::Alloc { buffer, body } => {
-            let layout = if distributed(buffer) { Layout::row_major() } else { buffer.layout.clone() };
-            // Registers of all threads of a block are an array with subscripts that vary.
-            let space = match space(buffer.space) {
-                Space::Register if within => Space::Stack,
-                other => other,
-            };
-            if space == buffer.space && layout == buffer.layout {
-                return s;
-            }
-            let buffer = Arc::new(Buffer { space, layout, ..(**buffer).clone() });
-            s.with_kind(StmtKind::Alloc { buffer, body: body.clone() })
-        }
-        _ => s,
+    if let StmtKind::Loop(l) = s.kind() {
+        let waits = in_turn.contains(&l.exec.name());
+        let exec = match &l.exec {
+            Executor::Level(level) if &**level == "grid" && !within && !waits => Executor::Cpu,
+            Executor::Level(_) => Executor::Serial,
+            exec if waits && !exec.is_ordered() => Executor::Serial,
+            _ => return s,
+        };
+        return s.with_kind(StmtKind::Loop(Loop { exec, ..l.clone() }));
     }
+    if let StmtKind::Atomic(a) = s.kind()
+        && a.order == MemoryOrder::InOrder
+    {
+        return s.with_kind(StmtKind::Atomic(Atomic { order: MemoryOrder::AcqRel, ..a.clone() }));
+    }
+    if let StmtKind::Alloc { buffer, body } = s.kind() {
+        let layout = if distributed(buffer) { Layout::row_major() } else { buffer.layout.clone() };
+        // Registers of all threads of a block are an array with subscripts that vary.
+        let space = match space(buffer.space) {
+            Space::Register if within => Space::Stack,
+            other => other,
+        };
+        if space != buffer.space || layout != buffer.layout {
+            let buffer = Arc::new(Buffer { space, layout, ..(**buffer).clone() });
+            return s.with_kind(StmtKind::Alloc { buffer, body: body.clone() });
+        }
+    }
+    s
 }

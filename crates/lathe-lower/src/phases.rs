@@ -221,50 +221,45 @@ impl Fission<'_> {
 
     /// A statement with a barrier in it.
     fn around_barrier(&mut self, s: &Stmt, out: &mut Vec<Stmt>) -> Result<()> {
-        match s.kind() {
-            StmtKind::Barrier { .. } => {}
-            StmtKind::If { cond, then, other } => {
-                if !self.uniform(cond) {
-                    return self.kept("under a condition that its iterations may find different", s.places());
-                }
-                let then = Stmt::seq(self.block(then)?);
-                let other = match other {
-                    Some(o) => Some(Stmt::seq(self.block(o)?)),
-                    None => None,
-                };
-                out.push(s.with_kind(StmtKind::If { cond: cond.clone(), then, other }));
+        if let StmtKind::If { cond, then, other } = s.kind() {
+            if !self.uniform(cond) {
+                return self.kept("under a condition that its iterations may find different", s.places());
             }
-            StmtKind::While { cond, body } => {
-                if !self.uniform(cond) {
-                    return self.kept("in a loop that its iterations may end at different times", s.places());
-                }
-                let body = Stmt::seq(self.block(body)?);
-                out.push(s.with_kind(StmtKind::While { cond: cond.clone(), body }));
+            let then = Stmt::seq(self.block(then)?);
+            let other = match other {
+                Some(o) => Some(Stmt::seq(self.block(o)?)),
+                None => None,
+            };
+            out.push(s.with_kind(StmtKind::If { cond: cond.clone(), then, other }));
+        } else if let StmtKind::While { cond, body } = s.kind() {
+            if !self.uniform(cond) {
+                return self.kept("in a loop that its iterations may end at different times", s.places());
             }
-            StmtKind::Loop(l) => {
-                if !(self.uniform(&l.lo) && self.uniform(&l.hi)) {
-                    return self.kept("in a loop whose bounds its iterations may find different", s.places());
-                }
-                self.instance.push(var(&l.binder));
-                let made = self.repeated(l, s);
-                self.instance.pop();
-                out.push(made?);
+            let body = Stmt::seq(self.block(body)?);
+            out.push(s.with_kind(StmtKind::While { cond: cond.clone(), body }));
+        } else if let StmtKind::Loop(l) = s.kind() {
+            if !(self.uniform(&l.lo) && self.uniform(&l.hi)) {
+                return self.kept("in a loop whose bounds its iterations may find different", s.places());
             }
-            StmtKind::Atomic(a) => {
-                let alone = |body| s.with_kind(StmtKind::Atomic(Atomic { body, ..a.clone() }));
-                match &a.old {
-                    Some(old) if names_var(&a.body, old.id) => {
-                        let define = |store: &dyn Fn(Expr) -> Stmt| alone(store(var(old)));
-                        out.push(self.kept_value(old, s.places(), &define, &a.body)?);
-                    }
-                    _ => {
-                        let bare = Atomic { old: None, body: Stmt::empty(), ..a.clone() };
-                        self.phase(s.with_kind(StmtKind::Atomic(bare)), out);
-                        out.extend(self.block(&a.body)?);
-                    }
+            self.instance.push(var(&l.binder));
+            let made = self.repeated(l, s);
+            self.instance.pop();
+            out.push(made?);
+        } else if let StmtKind::Atomic(a) = s.kind() {
+            let alone = |body| s.with_kind(StmtKind::Atomic(Atomic { body, ..a.clone() }));
+            match &a.old {
+                Some(old) if names_var(&a.body, old.id) => {
+                    let define = |store: &dyn Fn(Expr) -> Stmt| alone(store(var(old)));
+                    out.push(self.kept_value(old, s.places(), &define, &a.body)?);
+                }
+                _ => {
+                    let bare = Atomic { old: None, body: Stmt::empty(), ..a.clone() };
+                    self.phase(s.with_kind(StmtKind::Atomic(bare)), out);
+                    out.extend(self.block(&a.body)?);
                 }
             }
-            _ => return self.kept("in an asynchronous statement", s.places()),
+        } else if !matches!(s.kind(), StmtKind::Barrier { .. }) {
+            return self.kept("in an asynchronous statement", s.places());
         }
         Ok(())
     }

@@ -2,10 +2,11 @@
 //! again, without the rule.
 
 use crate::forms::{guarded, in_order};
+use crate::runs::runs_kept;
 use lathe_analysis::{
     Change, Dimension, Part, Silent, Tables, begins_empty, combined_from, computed_again, computes_the_same,
     content_kept, elements_of_their_own, filled_ahead, holds_values, inputs_kept, instances_kept,
-    means_nothing, only_by, order_kept, relaid, same_runs, shares_nothing, stands_for, starts_from_totals,
+    means_nothing, only_by, order_kept, relaid, shares_nothing, stands_for, starts_from_totals,
     starts_in_order, unmentioned,
 };
 use lathe_ir::{BinOp, Expr, Scalar, VarId, build};
@@ -41,8 +42,8 @@ pub fn decide(c: &Change, claim: &Claim) -> Option<Result<usize, String>> {
             return crate::claims::stands(c, claim);
         }
         Claim::Simplified { .. } => computes_the_same(c),
-        Claim::Phases => crate::levels::are_phases(c),
-        Claim::Threads { threads, cluster } => crate::levels::are_threads(c, *threads, *cluster),
+        Claim::Phases => crate::device_trees::are_phases(c),
+        Claim::Threads { threads, cluster } => crate::device_trees::are_threads(c, *threads, *cluster),
         Claim::Redirected { array, buffer, window } => {
             dimensions(window).and_then(|window| stands_for(c, array, buffer, &window))
         }
@@ -73,21 +74,6 @@ fn with_content(c: &Change, kept: Result<usize, String>) -> Option<Result<usize,
     match (kept, content_kept(c)) {
         (Ok(_), Some(Err(why))) => Some(Err(why)),
         (kept, _) => Some(kept),
-    }
-}
-
-/// Whether the tree after runs what the tree before ran, in that order. None where instances and their order are kept, and
-/// only the form of the rewrite says that each does what it did, or where bounds have too many cases to be followed.
-pub(crate) fn runs_kept(c: &Change) -> Option<Result<usize, String>> {
-    let why = match same_runs(c)? {
-        Ok(compared) => return Some(Ok(compared)),
-        Err(why) => why,
-    };
-    let kept = matches!((instances_kept(c), order_kept(c)), (Some(Ok(_)), Some(Ok(_))));
-    match content_kept(c) {
-        _ if !kept => Some(Err(why)),
-        Some(content) => Some(content),
-        None => None,
     }
 }
 

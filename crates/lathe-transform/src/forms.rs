@@ -1,8 +1,8 @@
 //! Forms of rewriting that are decided although they change more than loops: what `guard` leaves out, and lanes that
 //! combine in their order.
 
-use crate::decide::runs_kept;
 use crate::failing::may_fail;
+use crate::runs::runs_kept;
 use lathe_analysis::Change;
 use lathe_ir::lower::inscan::InScan;
 use lathe_ir::visit::{Path, map_stmts};

@@ -2,17 +2,16 @@
 
 use crate::args::{Args, IntoRefusal};
 use crate::codes;
+use crate::device_trees::{free_of_races, limits, spmd};
 use crate::names::find_all_loops;
 use crate::rule::Rule;
 use crate::split::{executor_word, loop_at_work};
 use crate::work::Work;
-use lathe_analysis::{Change, prove_concurrent};
 use lathe_device::Limits;
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::visit::walk;
-use lathe_ir::{Executor, Function, Loop, Module, Stage, Stmt, StmtKind};
+use lathe_ir::{Executor, Loop, Stage, StmtKind};
 use lathe_lower::phases;
-use lathe_poly::simplify::simplify_function;
 use lathe_strategy::evidence::Kind;
 use lathe_strategy::syntax::{Formal, Sort};
 use lathe_strategy::{Claim, Construction, Refusal, RuleSignature};
@@ -89,11 +88,6 @@ strategy s for scale = split(i, 128) ; bind(i.o, grid) ; unbind(i.o) ; parallel(
     apply: apply_unbind,
 };
 
-/// The limits of devices that a step is given, as a claim holds them.
-fn limits(threads: i64, cluster: i64) -> Limits {
-    Limits { threads, cluster }
-}
-
 fn apply_spmd(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     args.check(&TO_SPMD.signature)?;
     let rule = work.rule();
@@ -150,57 +144,4 @@ fn apply_unbind(work: &mut Work, args: &Args) -> Result<(), Refusal> {
         work.replace_by_rule(&path, new, Kind::Bijection, Construction::Serial)?;
     }
     Ok(())
-}
-
-/// The kernels of a function, as engines take them.
-fn spmd(func: &Function, limits: Limits) -> Result<Function, Diagnostic> {
-    let func = phases::to_phased(func, &lathe_device::is_grid).unwrap_or_else(|_| func.clone());
-    Ok(simplify_function(&lathe_device::to_spmd(&simplify_function(&func), limits)?))
-}
-
-/// What [`Claim::Phases`] says: both trees are free of races, and the one is what the other is divided into.
-pub(crate) fn are_phases(c: &Change) -> Result<usize, String> {
-    free_of_races(c.module, c.before).map_err(|d| d.message)?;
-    free_of_races(c.module, c.after).map_err(|d| d.message)?;
-    let made = phases::to_phased(c.before, &|_| true).map_err(|u| u.construct)?;
-    same(&made, c.after)
-}
-
-/// What [`Claim::Threads`] says: both trees are free of races, and the one has the kernels of the other.
-pub(crate) fn are_threads(c: &Change, threads: i64, cluster: i64) -> Result<usize, String> {
-    free_of_races(c.module, c.before).map_err(|d| d.message)?;
-    free_of_races(c.module, c.after).map_err(|d| d.message)?;
-    let made = spmd(c.before, limits(threads, cluster)).map_err(|d| d.message)?;
-    same(&made, c.after)
-}
-
-fn same(made: &Function, after: &Function) -> Result<usize, String> {
-    if made.body != after.body {
-        return Err("the tree is not what its phases and barriers make of it".into());
-    }
-    Ok(count(&made.body))
-}
-
-/// Statements that touch memory.
-fn count(s: &Stmt) -> usize {
-    usize::from(!s.touches().is_empty()) + s.children().map(count).sum::<usize>()
-}
-
-fn free_of_races(module: &Module, func: &Function) -> Result<(), Diagnostic> {
-    let mut tokens = None;
-    walk(&func.body, &mut |s, _| {
-        if matches!(s.kind(), StmtKind::Token { .. }) {
-            tokens.get_or_insert(s.places().clone());
-        }
-        tokens.is_none()
-    });
-    if let Some(places) = tokens {
-        let text =
-            format!("`{}` has asynchronous statements, whose order barriers alone do not tell", func.name);
-        return Err(Diagnostic::error(codes::SHAPE, text).at_places(&places, "here"));
-    }
-    match prove_concurrent(module, func).into_iter().next() {
-        Some(race) => Err(race),
-        None => Ok(()),
-    }
 }

@@ -3,7 +3,7 @@
 use lathe_diagnostics::{Diagnostic, SourceMap};
 
 /// Diagnostics together with the sources they point into.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Failure {
     pub sources: SourceMap,
     pub diagnostics: Vec<Diagnostic>,

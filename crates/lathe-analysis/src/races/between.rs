@@ -53,12 +53,12 @@ impl<'b, 'w> Between<'b, 'w> {
     }
 
     fn counts(&self, s: &Stmt) -> bool {
-        match (self.fence, s.kind()) {
-            (Fence::Barrier(owner, (p, q)), StmtKind::Barrier { of, spaces }) => {
-                Some(*of) == owner && (spaces.is_empty() || spaces.contains(&p) && spaces.contains(&q))
+        match self.fence {
+            Fence::Barrier(owner, (p, q)) => matches!(s.kind(), StmtKind::Barrier { of, spaces }
+                if Some(*of) == owner && (spaces.is_empty() || spaces.contains(&p) && spaces.contains(&q))),
+            Fence::Wait(token) => {
+                matches!(s.kind(), StmtKind::Wait { token: of, pending: 0 } if *of == token)
             }
-            (Fence::Wait(token), StmtKind::Wait { token: of, pending: 0 }) => *of == token,
-            _ => false,
         }
     }
 

@@ -262,6 +262,13 @@ fn diamond_tiles_need_both_barriers() {
             format!("{tiles} {{ {local} {{ {times} {{ {its} {{ {point} barrier ix }} barrier ix }} }} }} }}"),
             "race",
         ),
+        // Tiles one after the other, and the threads of each.
+        (
+            format!(
+                "{times} {{ for tx in 0..(N + 48) // 32 {{ {local} {{ {its} {{ {point} barrier ix }} }} }} }} }}"
+            ),
+            "ok",
+        ),
     ];
     for (body, expected) in cases {
         assert_eq!(verdict(&body), expected, "{body}");

@@ -10,6 +10,7 @@ mod kit;
 mod mirror;
 mod names;
 mod oracle;
+mod orders_of_loops;
 mod runs;
 mod same;
 mod scan;

@@ -71,19 +71,23 @@ fn no_output_replaces_what_the_program_is_made_of() {
     f.fails("tune sub.lathe:g -s auto -D N=64 --plot two.lathe", 1, "E0907");
     // Of a program that scripts run.
     script(&f, "run.sh", "echo 1 > cost");
-    f.write("prog.txt", "X");
+    f.write("prog.txt", "#include \"head.h\"\nX");
+    f.write("head.h", " # include \"sub/deep.h\"\n");
+    std::fs::create_dir(f.path("sub")).expect("a folder");
+    f.write("sub/deep.h", "#include \"../head.h\"\n");
     let json = serde_json::json!({
         "program_source": "prog.txt", "run_script": "./run.sh fast", "compile_script": ["cat", "prog.txt"],
         "cost_file": "cost", "tuning_parameters": [{"name": "X", "range": "interval<int>(1, 2)"}],
     });
     form(&f, "a.json", &json);
     let told = f.read("a.json");
-    for file in ["run.sh", "prog.txt", "a.json", "./run.sh"] {
+    for file in ["run.sh", "prog.txt", "a.json", "./run.sh", "head.h", "sub/deep.h"] {
         f.fails(&format!("tune a.json --fresh --t4 {file}"), 1, "E0907");
         f.fails(&format!("tune a.json --fresh --plot {file}"), 1, "E0907");
     }
     assert_eq!([f.read("two.lathe"), f.read("cpu.toml"), f.read("mod.toml")], whole);
-    assert_eq!((f.read("prog.txt"), f.read("a.json")), ("X".to_string(), told));
+    assert_eq!(f.read("a.json"), told);
+    assert!(f.read("prog.txt").ends_with("X") && f.read("head.h").contains("deep"));
     assert!(f.read("run.sh").ends_with("cost\n"));
 }
 

@@ -660,11 +660,31 @@ fn ctrl_c_ends_a_run_as_it_ends_any_command() {
     use std::os::unix::process::ExitStatusExt;
     let f = Folder::new();
     f.write("long.lathe", LONG);
-    let mut run = f.command(&format!("run long.lathe -i n={} --strategy naive", 1u64 << 40));
+    let lathe = f.command(&format!("run long.lathe -i n={} --strategy naive", 1u64 << 40));
+    // Programs that were started in the background may ignore the signal, and so do those that they start.
+    let mut run = std::process::Command::new("env");
+    run.arg("--default-signal=INT").arg(lathe.get_program()).args(lathe.get_args());
+    run.envs(lathe.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    run.current_dir(lathe.get_current_dir().expect("a folder"));
     let mut run = run.stderr(std::process::Stdio::null()).spawn().expect("lathe starts");
     // Whether it compiles or runs by now plays no part.
     std::thread::sleep(std::time::Duration::from_millis(500));
     let killed = std::process::Command::new("kill").args(["-INT", &run.id().to_string()]).status();
     assert!(killed.is_ok_and(|s| s.success()));
     assert_eq!(run.wait().expect("it ends").signal(), Some(2));
+}
+
+/// `tileSlideRest` from the term to machine code: as many whole tiles as there are, and the windows that are left.
+#[test]
+fn neighbourhoods_in_tiles_and_what_is_left_of_them() {
+    let f = Folder::new();
+    f.write(
+        "k.lathe",
+        "fun f(x: i32[N]) -> i32[N - 2] = x |> slide(3, 1) |> map(|w| w |> reduce(|a, b| a + b, 0))\n\
+         strategy s for f = DFNF ; topDown(tileStencilRest(5)) ; lowerToC\n",
+    );
+    assert!(f.ok("explain k.lathe -s s").stdout.contains("tileSlideRest"));
+    for n in [2, 3, 5, 6, 8, 23] {
+        f.ok(&format!("run k.lathe:f -s s -D N={n} --check"));
+    }
 }

@@ -23,6 +23,7 @@ fn strategies_that_grow_or_branch_without_end() {
         (doubling("id"), "E0608"),
         (doubling("if N > 4 then id else try(peel(i))"), "E0608"),
         (doubling("split(i, 2)"), "E0621"),
+        (doubling("reverse(i)"), "E0608"),
         (format!("{MAP}rule grow(x): x => x * 1\nstrategy s for f = normalize(grow) ; lowerToC\n"), "E0608"),
         (format!("{COPY}strategy s for k = unroll(i, 60000)\n"), "E0625"),
         (format!("{}strategy s for k = unroll(i)\n", COPY.replace('N', "60000")), "E0625"),

@@ -203,7 +203,6 @@ fn sizes_follow_from_extents() {
 fn what_is_not_supported_is_named() {
     let bodies = [
         ("for i in 0..N team { 'A'[i]: A[i]! = 0.0:f32 }", "E0701", "`team`"),
-        ("for i in 0..N level(block) { 'A'[i]: A[i]! = 0.0:f32 }", "E0701", "`block`"),
         (
             "for i in 0..4 vector(4) { atomic 'A'[i]: A[i]! sum= 1.0:f32 relaxed scope system }",
             "E0701",

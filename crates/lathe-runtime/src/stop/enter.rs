@@ -88,7 +88,7 @@ std::arch::global_asm!(
     ".hidden lathe_thread",
     ".type lathe_thread, @object",
     ".size lathe_thread, 8",
-    ".p2align 3",
+    ".balign 8",
     "lathe_thread:",
     ".zero 8",
     ".popsection",

@@ -9,11 +9,12 @@ mod relations;
 use crate::args::{Args, IntoRefusal};
 use crate::arithmetic::added_overflow;
 use crate::codes;
-use crate::decide::{decide, runs_kept};
+use crate::decide::decide;
 use crate::handle::{self, Handle, Made as Part};
 use crate::laws::{self, Relied};
 use crate::nest::rename_loops;
 use crate::rule::{Cursor, Edit, Rule};
+use crate::runs::runs_kept;
 use lathe_analysis::{
     Change, Env, OrderRefusal, Unkept, instances_preserved, order_preserved, padded, same_content,
     same_instances,
@@ -308,7 +309,7 @@ impl<'a> Work<'a> {
     /// Asks the checker whether every statement of `new` does what it did in `old`.
     fn check_content(&self, path: &[usize], old: &Stmt, new: &Stmt) -> Result<(), Refusal> {
         let env = Env::at(self.cursor.module, &self.func, path);
-        match same_content(&env, old, new) {
+        match same_content(&env, old, new, &|| self.ranges(path)) {
             Err(Unkept { why, known: true }) => {
                 Err(self.refuse(codes::VALUE, format!("`{}`: {why}", self.rule)))
             }

@@ -18,6 +18,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 /// A schedule must be so much better than the loops as they are: where something is reduced, and elsewhere, where the
 /// model makes too little of the ends of shifted and skewed rows.
 const CLEARLY: [f64; 2] = [0.9, 0.6];
+/// A schedule on threads must be expected to take so much of the time of the best one without.
+const WITH_THREADS: f64 = 0.7;
 /// Nests that are looked at: so many from the first one on.
 const NESTS: usize = 16;
 /// Schedules of a nest that are checked, from the one that is expected to be the fastest.
@@ -39,7 +41,18 @@ const LARGE: i64 = 2;
 /// The version with a schedule for every nest that gains by one; `sizes` are examples of those that it still has. Its
 /// tree is as the steps left it, before and after.
 pub(super) fn scheduled(set: &Setting, v: Version, sizes: &BTreeMap<String, i64>) -> Version {
+    // Lanes and threads of CPUs are nothing to a device.
+    if set.model.is_some_and(for_devices) {
+        return v;
+    }
     lathe_analysis::within_work(WORK, || each(set, v, sizes))
+}
+
+/// Whether a model has cores of a device.
+fn for_devices(model: &str) -> bool {
+    super::load_model(model, std::path::Path::new("")).is_ok_and(|m| {
+        (0..m.layers()).any(|l| matches!(m.executor(l, 2), Some(lathe_ir::Executor::Level(_))))
+    })
 }
 
 fn each(set: &Setting, mut v: Version, sizes: &BTreeMap<String, i64>) -> Version {
@@ -175,17 +188,27 @@ fn affine(
     }
     ranked.retain(|r| r.0 < least);
     ranked.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let mut refused = None;
-    for (_, args) in ranked.into_iter().take(CHECKED) {
-        match lathe_analysis::within_work(CHECK, || start.then(set, path, "affine_schedule", args)) {
-            Ok(made) => {
-                offer(Some(fused(set, made, path)));
-                refused = None;
+    // Schedules on threads are compared with the best one without: the model knows less of them, and more are refused.
+    let (threaded, serial): (Vec<_>, Vec<_>) =
+        ranked.into_iter().partition(|r| r.1.named("parallel").is_some());
+    let (mut refused, mut taken) = (None, None);
+    for ranked in [serial, threaded] {
+        let most = taken.map_or(f64::INFINITY, |alone: f64| alone * WITH_THREADS);
+        for (expected, args) in ranked.into_iter().take(CHECKED) {
+            if expected > most {
                 break;
             }
-            Err(d) => refused = refused.or(Some(d)),
+            match lathe_analysis::within_work(CHECK, || start.then(set, path, "affine_schedule", args)) {
+                Ok(made) => {
+                    offer(Some(fused(set, made, path)));
+                    taken.get_or_insert(expected);
+                    break;
+                }
+                Err(d) => refused = refused.or(Some(d)),
+            }
         }
     }
+    let refused = refused.filter(|_| taken.is_none());
     // What is reduced may run innermost in another order.
     if reduces(&start.func, path) {
         let mut orders = vec![Args::default()];
@@ -351,7 +374,9 @@ fn candidates(set: &Setting, func: &Function, path: &Path, large: bool) -> Vec<A
     }
     if set.machine.threads > 1 {
         // What the compiler below makes lanes of, and what nobody can.
-        let mut concurrent = all.clone();
+        // Tiles of results along diagonals were slower than one thread (Cholesky, Nussinov): the model knows too little of them.
+        let in_results = |of: &Named| of.iter().any(|a| matches!(a, ("tile", Word::Number(TILE))));
+        let mut concurrent: Vec<Named> = all.iter().filter(|of| !in_results(of)).cloned().collect();
         concurrent.push(Vec::new());
         if steps {
             concurrent.push(with(&[("tile", number(STEPS[0]))]));

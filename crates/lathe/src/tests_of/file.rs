@@ -14,9 +14,11 @@ use lathe_diagnostics::{Diagnostic, FileId, Severity, Span};
 use lathe_ir::Executor;
 use lathe_lang::{Fun, TestDef};
 use lathe_runtime::{Engine, Pool};
-use lathe_strategy::Definition;
+use lathe_strategy::{Definition, Strategy};
 use lathe_syntax::{KERNELS, SOURCE, Tok, lex};
 use lathe_target::Machine;
+use std::collections::HashMap;
+use std::sync::Mutex;
 use std::time::Instant;
 
 /// What `lathe check` found in a file.
@@ -76,7 +78,9 @@ pub fn check_program(program: &Program, machine: &Machine) -> ProgramReport {
         .flat_map(|d| kernels.iter().map(|k| (*k, *d)))
         .collect();
     let all: Vec<_> = tasks.iter().chain(&general_tasks).copied().collect();
-    let mut done = each(&all, |(kernel, d)| apply(program, kernel, d, machine));
+    let endless = Endless::default();
+    let mut done =
+        each(&all, |(kernel, d)| endless.or(program, kernel, d, || apply(program, kernel, d, machine)));
     let tried = done.split_off(tasks.len());
     let mut schedules: Vec<Schedule> = Vec::new();
     for result in done {
@@ -234,6 +238,54 @@ fn is_used(program: &Program, name: &str, fun: &Fun) -> bool {
         let tokens = lex(&SOURCE, &KERNELS, file, text).tokens;
         tokens.iter().any(|t| t.tok == Tok::Name(name) && elsewhere(t.span))
     })
+}
+
+/// Strategies that did not end, by kernel. What begins with one of them does not end either, and is not tried.
+#[derive(Default)]
+struct Endless(Mutex<HashMap<(String, String), Failure>>);
+
+impl Endless {
+    fn or(
+        &self,
+        program: &Program,
+        kernel: &str,
+        d: &Definition,
+        apply: impl FnOnce() -> Result<Schedule, Failure>,
+    ) -> Result<Schedule, Failure> {
+        let at = |name: &str| (kernel.to_string(), name.to_string());
+        let all = program.strategies(kernel);
+        // Calls mean this definition where no other one has its name.
+        let one = |name: &str| all.iter().filter(|d| d.name == name).count() == 1;
+        let step = |name: &str| lathe_transform::rule(name).is_some();
+        let first = first_call(&d.body).filter(|name| one(name) && !step(name));
+        let known = first.and_then(|name| Some((name, self.0.lock().ok()?.get(&at(name)).cloned()?)));
+        let made = match known {
+            Some((first, mut f)) => {
+                let note = |d: Diagnostic| d.note(format!("the strategy `{first}` did not end"));
+                f.diagnostics = f.diagnostics.into_iter().map(note).collect();
+                Err(f)
+            }
+            None => apply(),
+        };
+        if let Err(f) = &made
+            && d.params.is_empty()
+            && one(&d.name)
+            && f.diagnostics.iter().any(|d| d.code == lathe_strategy::codes::DIVERGES)
+            && let Ok(mut all) = self.0.lock()
+        {
+            all.entry(at(&d.name)).or_insert_with(|| f.clone());
+        }
+        made
+    }
+}
+
+/// The definition that a strategy runs first, on the very tree that it is given.
+fn first_call(s: &Strategy) -> Option<&str> {
+    match s {
+        Strategy::Call { name, args, .. } => args.is_empty().then_some(name),
+        Strategy::Seq(all) => all.first().and_then(first_call),
+        _ => None,
+    }
 }
 
 fn apply(program: &Program, kernel: &str, d: &Definition, machine: &Machine) -> Result<Schedule, Failure> {

@@ -30,15 +30,37 @@ pub struct Described {
 }
 
 impl Described {
-    /// The files that are read to tune it: what describes it, its source, and what its scripts name.
+    /// The files that are read to tune it: what describes it, its source, what its scripts name, and what these include.
     pub fn files(&self) -> Vec<PathBuf> {
         let folder = self.file.parent().unwrap_or(Path::new(""));
         let p = &self.program;
         let scripts = [&p.compile_script, &p.run_script].into_iter().flatten();
         let named = scripts.flat_map(Script::words).chain(p.program_source.clone());
         let named = named.map(|n| folder.join(n)).filter(|f| f.is_file());
-        std::iter::once(self.file.clone()).chain(named).collect()
+        let mut all: Vec<PathBuf> = std::iter::once(self.file.clone()).chain(named).collect();
+        let mut n = 0;
+        while n < all.len().min(MOST_FILES) {
+            let found = included(&all[n]);
+            all.extend(found.into_iter().filter(|f| !all.contains(f)).collect::<Vec<_>>());
+            n += 1;
+        }
+        all
     }
+}
+
+/// So many files are searched for what they include, and each up to this size.
+const MOST_FILES: usize = 1000;
+const LARGEST: u64 = 1 << 20;
+
+/// The files that C or C++ sources beside them are made of: `#include "name"`.
+fn included(file: &Path) -> Vec<PathBuf> {
+    let folder = file.parent().unwrap_or(Path::new(""));
+    let text = lathe_system::files::read_text(file, LARGEST).unwrap_or_default();
+    let name = |line: &str| {
+        let rest = line.trim_start().strip_prefix('#')?.trim_start().strip_prefix("include")?;
+        Some(folder.join(rest.trim_start().strip_prefix('"')?.split_once('"')?.0))
+    };
+    text.lines().filter_map(name).filter_map(|f| f.canonicalize().ok()).filter(|f| f.is_file()).collect()
 }
 
 /// Which notation a file is in.

@@ -19,8 +19,8 @@ use lathe_ir::visit::{loads_of, substitute, substitute_stmt, vars_of, walk_expr}
 use lathe_ir::{
     Binder, BufId, Buffer, Dim, Executor, Expr, ExprKind, Label, Scalar, Stmt, StmtKind, VarId, build,
 };
-use lathe_poly::Linear;
-use lathe_poly::simplify::simplify_expr;
+use lathe_poly::simplify::{simplify_expr, simplify_stmt};
+use lathe_poly::{Linear, Ranges};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
@@ -32,11 +32,24 @@ const PAIR: u64 = 1000;
 
 /// Whether every labelled statement of `after` does what it did in `before`, and under the conditions on data that it had.
 /// Gives how many statements were compared. Statements that touch an array that only one of the trees has are left to
-/// whoever knows what the array stands for.
+/// whoever knows what the array stands for. `known` is what holds at the place.
 ///
 /// # Errors
 /// The statement that does something else; or, not `known`, why it could not be decided.
-pub fn same_content(env: &Env, before: &Stmt, after: &Stmt) -> Result<usize, Unkept> {
+pub fn same_content(
+    env: &Env,
+    before: &Stmt,
+    after: &Stmt,
+    known: &dyn Fn() -> Ranges,
+) -> Result<usize, Unkept> {
+    match compared(env, before, after) {
+        // Steps simplify what they write, by all that is known at the place.
+        Err(Unkept { known: true, .. }) => compared(env, &simplify_stmt(before, &mut known()), after),
+        found => found,
+    }
+}
+
+fn compared(env: &Env, before: &Stmt, after: &Stmt) -> Result<usize, Unkept> {
     if before == after {
         return Ok(0);
     }
@@ -121,7 +134,7 @@ impl Frame<'_> {
         }
         let mut map = given(o, n);
         let beside = self.beside(o, n, &mut map);
-        let now = names(o, n, &mut map);
+        let now = self.names(o, n, &mut map);
         let old = substitute_stmt(&alone(o.stmt), &map);
         let new = substitute_stmt(&alone(n.stmt), &now);
         let conditions = |l: &Leaf, map: &HashMap<VarId, Expr>| -> Vec<(Expr, bool)> {
@@ -175,6 +188,51 @@ impl Frame<'_> {
             return Vec::new();
         }
         self.copied(o, n, map)
+    }
+
+    /// Values that have names: a name stays where it means the same in both trees, so that chains of names take as long as
+    /// they are; the values stand in place of all others, which the returned map does for the new ones. What an atomic
+    /// found is what the same one finds.
+    fn names(&self, o: &Leaf, n: &Leaf, map: &mut HashMap<VarId, Expr>) -> HashMap<VarId, Expr> {
+        let opaque = |l: &Leaf| -> Vec<Binder> {
+            let all = l.items.iter().filter_map(|i| match i {
+                Item::Opaque(b) => Some((*b).clone()),
+                _ => None,
+            });
+            let own = if let StmtKind::Atomic(a) = l.stmt.kind() { a.old.clone() } else { None };
+            all.chain(own).collect()
+        };
+        let (was, is) = (opaque(o), opaque(n));
+        if was.len() == is.len() {
+            map.extend(was.iter().zip(&is).map(|(a, b)| (a.id, build::var(b))));
+        }
+        let mut values: HashMap<VarId, &Expr> = HashMap::new();
+        values.extend(n.items.iter().filter_map(|i| match i {
+            Item::Let(b, value) => Some((b.id, *value)),
+            _ => None,
+        }));
+        let mut kept: HashSet<VarId> = HashSet::new();
+        for item in &o.items {
+            if let Item::Let(b, value) = item {
+                let value = substitute(value, map);
+                if values.get(&b.id).is_some_and(|v| self.same(&n.items, v, &value)) {
+                    kept.insert(b.id);
+                    map.insert(b.id, build::var(b));
+                } else {
+                    map.insert(b.id, value);
+                }
+            }
+        }
+        let mut now = HashMap::new();
+        for item in &n.items {
+            if let Item::Let(b, value) = item
+                && !kept.contains(&b.id)
+            {
+                let value = substitute(value, &now);
+                now.insert(b.id, value);
+            }
+        }
+        now
     }
 
     /// The surroundings of an old iteration under other names, beside those of the new one.
@@ -267,14 +325,12 @@ fn match_header(old: &Stmt, new: &Stmt) -> bool {
         return false;
     }
     let cast = old.with_exprs(new.exprs().into_iter().cloned().collect());
-    match (cast.kind(), new.kind()) {
-        (StmtKind::Atomic(a), StmtKind::Atomic(b)) => {
-            let mut a = a.clone();
-            a.old.clone_from(&b.old);
-            StmtKind::Atomic(a) == *new.kind()
-        }
-        _ => cast == *new,
+    if let (StmtKind::Atomic(a), StmtKind::Atomic(b)) = (cast.kind(), new.kind()) {
+        let mut a = a.clone();
+        a.old.clone_from(&b.old);
+        return StmtKind::Atomic(a) == *new.kind();
     }
+    cast == *new
 }
 
 /// The variables of the loops and dimensions around a statement.
@@ -306,54 +362,6 @@ fn given(o: &Leaf, n: &Leaf) -> HashMap<VarId, Expr> {
         open.remove(&v);
     }
     map
-}
-
-/// Values that have names: the old ones as they are in the new tree, or in place of their names, which the returned map
-/// does for the new ones. What an atomic found is what the same one finds.
-fn names(o: &Leaf, n: &Leaf, map: &mut HashMap<VarId, Expr>) -> HashMap<VarId, Expr> {
-    let opaque = |l: &Leaf| -> Vec<Binder> {
-        let all = l.items.iter().filter_map(|i| match i {
-            Item::Opaque(b) => Some((*b).clone()),
-            _ => None,
-        });
-        let own = if let StmtKind::Atomic(a) = l.stmt.kind() { a.old.clone() } else { None };
-        all.chain(own).collect()
-    };
-    let (was, is) = (opaque(o), opaque(n));
-    if was.len() == is.len() {
-        map.extend(was.iter().zip(&is).map(|(a, b)| (a.id, build::var(b))));
-    }
-    let values: HashMap<VarId, &Expr> = n
-        .items
-        .iter()
-        .filter_map(|i| if let Item::Let(b, value) = i { Some((b.id, *value)) } else { None })
-        .collect();
-    let mut all_known = true;
-    let known = map.clone();
-    for item in &o.items {
-        if let Item::Let(b, value) = item {
-            let value = substitute(value, map);
-            let kept = values.get(&b.id).is_some_and(|v| **v == value);
-            all_known &= kept;
-            map.insert(b.id, if kept { build::var(b) } else { value });
-        }
-    }
-    let others = n.items.iter().filter(|i| matches!(i, Item::Let(..))).count();
-    let own = o.items.iter().filter(|i| matches!(i, Item::Let(..))).count();
-    let mut now = HashMap::new();
-    if all_known && others == own {
-        return now;
-    }
-    *map = known;
-    for (items, map) in [(&o.items, &mut *map), (&n.items, &mut now)] {
-        for item in items {
-            if let Item::Let(b, value) = item {
-                let value = substitute(value, map);
-                map.insert(b.id, value);
-            }
-        }
-    }
-    now
 }
 
 /// Which instances run depends on memory, or on what is no integer, where a condition does.
