@@ -161,12 +161,9 @@ fn the_text_is_for_people() {
 #[test]
 fn what_c_does_not_get_is_refused_by_name() {
     for (body, words) in [
-        ("for i in 0..N level(block) { }", "`block`"),
         ("for i in 0..8 vector(8) { atomic 'h'[i]: A[0] sum= 1.0:f32 relaxed scope device }", ""),
         ("for i in 0..N team { barrier i }", "team"),
         ("compute 'A' over i in 0..N { A[i] = 0.0:f32 }", "`A`"),
-        ("alloc t: f32[4] shared { }", "`shared`"),
-        ("alloc t: f32[4, 4] stack layout swizzle(0, 1, 4) { 't': A[0] = t[0, 0] }", "`t`"),
         ("'A': A[0] = reinterpret(A, f32, 4)[0]", ""),
     ] {
         let text = format!("func f(N)(A: inout f32[N]) {{ {body} }}");

@@ -214,7 +214,6 @@ fn what_is_not_supported_is_named() {
             "while",
         ),
         ("compute 'A' over i in 0..N { A[i]! = 0.0:f32 }", "E0701", "compute `A`"),
-        ("alloc T: f32[4] shared { 'A': A[0]! = 0.0:f32 }", "E0701", "`shared`"),
         ("for i in 0..8 vector(8) { 'A'[i]: A[0]! sum= 1.0:f32 licensed }", "E0702", "`A`"),
         ("for i in 0..8 vector(8) { 'A'[i]: A[0]! = 1.0:f32 }", "E0702", "`A`"),
         ("for i in 0..9 vector(8) { 'A'[i]: A[i]! = 1.0:f32 }", "E0701", "9 iterations"),
