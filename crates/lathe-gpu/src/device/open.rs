@@ -303,8 +303,8 @@ impl Device {
         kernel.prepare(function, self.shared.opened(self.number), grid, arguments)
     }
 
-    /// Starts a function of Lathe, whose compiler knows what it reads and writes. `views` are its arguments in order, with
-    /// the places of buffers as [`Device::shape`] gives them. What its checks say of shapes and types: their number comes back.
+    /// Starts a function of Lathe, whose compiler knows what it reads and writes. `arguments` are in its order, `shapes` what
+    /// it is told of each. The number of the check of shapes or types that does not hold comes back in place of a launch.
     ///
     /// # Errors
     /// As [`Device::launch`].
