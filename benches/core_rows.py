@@ -11,10 +11,10 @@ With `--out`, rows that a file has already are not measured again.
 import argparse
 import json
 import os
-import statistics
 import subprocess
 import sys
-import time
+
+from interleaved import rounds
 
 PRODUCTS = [(512, 512, 512), (1024, 1024, 1024), (2048, 2048, 2048), (4096, 4096, 4096), (16, 2048, 1000)]
 LARGE = 1 << 26
@@ -48,26 +48,6 @@ def cores():
             seen.add(core)
             one_each.append(cpu)
     return one_each
-
-
-def rounds(candidates, n, at_least=0.05):
-    times = {name: [] for name in candidates}
-    counts = {}
-    for name, call in candidates.items():
-        call()
-        begin = time.perf_counter()
-        call()
-        counts[name] = max(1, int(at_least / max(time.perf_counter() - begin, 1e-9)))
-    for _ in range(n):
-        for name, call in candidates.items():
-            # Threads of the one before may still be looking for work.
-            time.sleep(0.04)
-            call()
-            begin = time.perf_counter()
-            for _ in range(counts[name]):
-                call()
-            times[name].append((time.perf_counter() - begin) / counts[name])
-    return {name: [statistics.median(t), min(t), max(t)] for name, t in times.items()}
 
 
 def arrays(np, *shapes):
@@ -105,7 +85,7 @@ def rows(threads, n, skip):
             f = jax.jit(with_jax)
             on = [jax.device_put(a) for a in given]
             candidates["xla"] = lambda: f(*on).block_until_ready()
-        return rounds(candidates, n)
+        return rounds(candidates, n, at_least=0.05)
 
     for m, k, c in PRODUCTS:
         row = f"gemm {m} x {c} x {k}"
