@@ -6,7 +6,7 @@
 use crate::activity::{Activity, is_step};
 use crate::codes::{self, refuse};
 use lathe_diagnostics::{Diagnostic, Places};
-use lathe_ir::build::{and, binary, cast, float, load, mul, neg, not, or, select, sub};
+use lathe_ir::build::{and, binary, cast, load, mul, neg, not, or, select, sub};
 use lathe_ir::{Access, BinOp, Expr, ExprKind, MathFn, Scalar, Type, UnOp, VarId};
 use std::collections::{HashMap, HashSet};
 
@@ -26,9 +26,7 @@ fn widen(e: &Expr) -> Expr {
     cast(wide_type(e.ty()), e.clone())
 }
 
-pub fn zero(t: &Type) -> Expr {
-    float(t.scalar().unwrap_or(Scalar::F64), 0.0)
-}
+pub use lathe_transform::storage::zero;
 
 pub fn is_one(e: &Expr) -> bool {
     matches!(e.kind(), ExprKind::Float(v) if v.get() == 1.0)

@@ -4,7 +4,8 @@
 //! on the syntax tree and before names mean anything, so that nothing after this knows of type parameters: each choice
 //! is typed, scheduled, tuned and compiled as a kernel of its own. What the parameter stands for is written where a
 //! type is: in the types of arrays, as a cast (`T(x)`), and in facts of strategies (`vector(T)`). Strategies and tests
-//! that are for the generic kernel are for every choice; a test that sets `T = f32` is for that one.
+//! that are for the generic kernel are for every choice; a test that sets `T = f32` is for that one. `kernel d = vjp(gemm)` is generic
+//! like `gemm`.
 
 use crate::ast::{
     self, Expr, ExprKind, Ident, Item, Kernel, Stmt, StmtKind, Subscript, Type, TypeKind, TypeParam,
@@ -89,10 +90,12 @@ pub(crate) fn expand(
             choices.insert(k.name.text.clone(), all);
         }
     }
+    derived(&items, &mut generics, &mut choices);
     let mut out = Vec::new();
     for (item, main) in items {
         let target = match &item {
             Item::Kernel(k) if !k.types.is_empty() => Some(&k.name.text),
+            Item::Derived(d) => Some(&d.of_kernel.text),
             Item::Strategy(s) => s.target.as_ref().map(|t| &t.text),
             Item::Test(t) => Some(&t.kernel.text),
             _ => None,
@@ -100,6 +103,14 @@ pub(crate) fn expand(
         match (target.and_then(|t| choices.get(t)), item) {
             (Some(all), Item::Kernel(k)) => {
                 out.extend(all.iter().map(|c| (Item::Kernel(c.kernel(&k)), main)))
+            }
+            (Some(all), Item::Derived(d)) => {
+                let names = choices.get(&d.name.text).into_iter().flatten();
+                out.extend(all.iter().zip(names).map(|(of, own)| {
+                    let mut d = d.clone();
+                    (d.of_kernel.text, d.name.text) = (of.name.clone(), own.name.clone());
+                    (Item::Derived(d), main)
+                }));
             }
             (Some(all), Item::Strategy(s)) => {
                 out.extend(all.iter().map(|c| (Item::Strategy(c.strategy(&s)), main)))
@@ -124,6 +135,41 @@ pub(crate) fn expand(
         }
     }
     (out, generics)
+}
+
+/// Derivatives of generic kernels, and of such derivatives, are generic over the same types.
+fn derived(
+    items: &[(Item, bool)],
+    generics: &mut BTreeMap<String, Generic>,
+    choices: &mut BTreeMap<String, Vec<Choice>>,
+) {
+    let mut open: Vec<&ast::Derived> = items
+        .iter()
+        .filter_map(|(item, _)| if let Item::Derived(d) = item { Some(d) } else { None })
+        .filter(|d| !generics.contains_key(&d.name.text))
+        .collect();
+    while let Some(n) = open.iter().position(|d| choices.contains_key(&d.of_kernel.text)) {
+        let d = open.remove(n);
+        let (of, name) = (&d.of_kernel.text, &d.name.text);
+        let (Some(generic), Some(all)) = (generics.get(of), choices.get(of)) else { continue };
+        let names =
+            generic.choices.iter().enumerate().map(|(n, (types, _))| {
+                if n == generic.default { name.clone() } else { own_name(name, types) }
+            });
+        let names: Vec<String> = names.collect();
+        let own =
+            all.iter().zip(&names).map(|(c, name)| Choice { types: c.types.clone(), name: name.clone() });
+        let own: Vec<Choice> = own.collect();
+        let types = generic.choices.iter().map(|c| c.0.clone());
+        let made = Generic { choices: types.zip(names).collect(), ..generic.clone() };
+        generics.insert(name.clone(), made);
+        choices.insert(name.clone(), own);
+    }
+}
+
+/// What a generic kernel is called for types that are not the default.
+fn own_name(name: &str, types: &[ir::Type]) -> String {
+    types.iter().fold(name.to_string(), |name, t| format!("{name}_{t}"))
 }
 
 fn is_generic(item: &Item) -> bool {
@@ -205,9 +251,8 @@ fn resolve(k: &Kernel, errors: &mut Vec<Diagnostic>) -> Option<(Generic, Vec<Cho
             (*d, rest) = (rest % p.1.len(), rest / p.1.len());
         }
         let scalars: Vec<ir::Type> = digits.iter().zip(&params).map(|(d, p)| p.1[*d].clone()).collect();
-        let own = |name: String| scalars.iter().fold(name, |name, s| format!("{name}_{s}"));
-        let name = k.name.text.clone();
-        let name = if generic.default == n { name } else { own(name) };
+        let name = &k.name.text;
+        let name = if generic.default == n { name.clone() } else { own_name(name, &scalars) };
         let types = digits
             .iter()
             .zip(&params)

@@ -43,6 +43,27 @@ fn derivatives_in_files_are_kernels() {
     f.fails("check h.lathe", 1, "E1303");
 }
 
+#[test]
+fn derivatives_of_generic_kernels_are_generic() {
+    let f = Folder::new();
+    f.write(
+        "g.lathe",
+        "kernel k<T in {f32, f64}>(x: T[N]) -> (y: T[N]) { y[i] = exp(x[i]) }
+         kernel e = jvp(d)
+         kernel d = vjp(k)
+         strategy s for d = vector(T)
+         kernel r<T in {f32, f64}>(x: T[N], y_bar: T[N]) -> (x_bar: T[N]) { x_bar[i] = y_bar[i] * exp(x[i]) }
+         derivative k = r",
+    );
+    for (chosen, kernel) in [("", "d"), ("-D T=f64", "d_f64"), ("-D T=f32", "d")] {
+        let r = parsed(&f.ok(&format!("run g.lathe:d -D N=9 --check --json {chosen}")));
+        assert_eq!(r["kernel"], kernel, "{r}");
+        f.ok(&format!("run g.lathe:e -D N=9 --check {chosen}"));
+    }
+    f.ok("grad g.lathe:d -D T=f64 --check");
+    f.fails("run g.lathe:d -D N=9 -D T=f16", 1, "E0902");
+}
+
 /// The derivative of `k`, with one more parameter than it has.
 const SQUARES: &str = "kernel k(x: f64[N]) -> (y: f64[N]) { y[i] = x[i] * x[i] }
 kernel g(x: f64[M], y_bar: f64[M]) -> (x_bar: f64[M]) { x_bar[i] = 2.0 * y_bar[i] * x[i] }";

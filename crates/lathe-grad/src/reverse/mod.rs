@@ -58,6 +58,7 @@ pub fn cotangents(
         return Err(refuse(codes::CHECKPOINT, text, &Places::none()).help("leave the checkpoints out"));
     }
     let mut func = prepared.func;
+    crate::bounded::filled(&mut func, &carried.iter().flat_map(|c| &c.states).map(|b| b.id).collect());
     let loops = carried.iter().map(|c| (c.time.id, c.states.clone())).collect();
     let all = checkpoint::split(&mut func, loops);
     let act = activity(module, &func, &wrt, &of, request.allow_steps)?;

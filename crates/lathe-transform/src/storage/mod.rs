@@ -31,6 +31,7 @@ mod scope;
 mod stage;
 
 pub(crate) use make::may_alias;
+pub use make::zero;
 
 use crate::rule::Rule;
 

@@ -121,7 +121,7 @@ fn fill(lang: &mut Lang) -> Result<(), Vec<Diagnostic>> {
             continue;
         }
         let ready = open.iter().position(|d| {
-            let given = rules.iter().any(|r| r.of.text == d.of_kernel.text);
+            let given = rules.iter().any(|r| stands_for(lang, &r.of.text, &d.of_kernel.text));
             !given && primal(lang, &d.of_kernel.text).is_some()
         });
         let Some(n) = ready else { break };
@@ -134,7 +134,8 @@ fn fill(lang: &mut Lang) -> Result<(), Vec<Diagnostic>> {
             Err(e) => errors.push(if e.marks.is_empty() { e.at(d.span, "derived here") } else { e }),
         }
     }
-    let waits = |name: &str| rules.iter().any(|r| r.of.text == name) && primal(lang, name).is_some();
+    let waits =
+        |name: &str| rules.iter().any(|r| stands_for(lang, &r.of.text, name)) && primal(lang, name).is_some();
     errors.extend(open.iter().map(|d| {
         let name = &d.of_kernel.text;
         let text = match waits(name) {
@@ -190,6 +191,12 @@ fn register(lang: &mut Lang, r: &lathe_lang::Derivative) -> Result<(), Diagnosti
         m.derivatives.entry(of).or_default().push(rule);
     }
     Ok(())
+}
+
+/// Whether a kernel has this name, or is generic and has this choice.
+fn stands_for(lang: &Lang, name: &str, kernel: &str) -> bool {
+    let chosen = |g: &lathe_lang::Generic| g.choices.iter().any(|c| c.1 == kernel);
+    name == kernel || lang.generics.get(name).is_some_and(chosen)
 }
 
 /// The kernel that is differentiated; of a generic one, that for the usual types.
