@@ -80,7 +80,7 @@ pub(crate) unsafe fn call(
         started: AtomicU64::new(0),
     });
     let ended = executor
-        .launch(&format!("`{}`", func.name), 0, &accesses, work.clone())
+        .launch(&format!("`{}`", func.name), 0, &accesses, &*work)
         .and_then(|event| executor.finish_event(event));
     if let Err(d) = ended {
         return match seen.load(Ordering::Acquire) {
@@ -112,7 +112,7 @@ pub(crate) unsafe fn call(
     let mut seconds = Vec::new();
     if times > 0 {
         for _ in 0..times {
-            executor.launch(&format!("`{}`", func.name), 0, &accesses, work.clone())?;
+            executor.launch(&format!("`{}`", func.name), 0, &accesses, &*work)?;
         }
         executor.finish();
         seconds = kernels_of(&executor.take_profile());
@@ -194,6 +194,7 @@ pub(crate) unsafe fn start(
             while !finish()? {
                 if start.elapsed() > limit() {
                     // The device still writes to what it was given.
+                    kernels.device.give_up();
                     std::mem::forget(place);
                     session.leave();
                     let text = format!(

@@ -2,24 +2,38 @@
 
 use crate::cuda::open as cuda;
 use crate::limit::limit;
-use crate::marks::{Marked, Opened, cuda_result, failed, fault_of_cuda};
+use crate::marks::{Event, Known, Mark, Opened, cuda_result, failed, fault_of_cuda};
 use crate::opencl::open as opencl;
 use crate::work::{HostBytes, Line, Memory, Outcome, Queue, Start};
 use lathe_diagnostics::Diagnostic;
 use lathe_host::{Device, Driver, Fault, FaultKind, Interval, Side, Stream};
+use smallvec::SmallVec;
+use std::collections::VecDeque;
 use std::ffi::{c_int, c_uint, c_void};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+/// A stream: how many actions it was given and how many have ended. Events are behind some of them only: behind the last
+/// where someone asks, and behind one that is followed by another which does not replace it.
+struct Tail {
+    line: Line,
+    given: u64,
+    ended: u64,
+    /// How many actions each event is behind, in their order; those that are known to have been reached are gone.
+    events: VecDeque<(u64, Arc<Event>)>,
+}
+
 /// Several devices.
 pub(crate) struct Drivers {
     devices: Vec<Opened>,
     /// The first queue of each: a device that is listed twice has queues for both.
     first: Vec<usize>,
+    /// What each stream was given, by device and number.
+    tails: Vec<Vec<Option<Tail>>>,
     /// When the times of each begin, where they are taken.
-    base: Vec<Option<Arc<Marked>>>,
+    base: Vec<Option<Arc<Event>>>,
     times: bool,
     /// Something did not end in time.
     pub late: bool,
@@ -44,9 +58,10 @@ impl Drivers {
         };
         let all = devices.iter().enumerate().map(one).collect();
         let base = devices.iter().map(|_| None).collect();
+        let tails = devices.iter().map(|_| Vec::new()).collect();
         let before = |n: usize| devices[..n].iter().filter(|d| d.is(devices[n])).count();
         let first = (0..devices.len()).map(|n| before(n) * (streams + 2)).collect();
-        (all, Drivers { devices: devices.to_vec(), first, base, times: false, late: false })
+        (all, Drivers { devices: devices.to_vec(), first, tails, base, times: false, late: false })
     }
 
     /// From now on the times of actions are taken, or not.
@@ -56,7 +71,8 @@ impl Drivers {
         if take {
             for n in 0..self.devices.len() {
                 let stream = Stream { device: n as u32, number: 2 };
-                self.base[n] = self.mark(stream, &[]).ok();
+                let mark = self.mark(stream, &[]).ok().and_then(|m| m.known);
+                self.base[n] = mark.and_then(|k| k.times.as_ref().map(|t| Arc::clone(&t.1)));
             }
         }
     }
@@ -73,113 +89,104 @@ impl Drivers {
         }
     }
 
+    /// A stream, made when it is first used; the context of its device is current.
+    fn tail(&mut self, stream: Stream) -> Result<&mut Tail, Fault> {
+        let (device, number) = (stream.device as usize, stream.number as usize);
+        if self.tails[device].get(number).is_none_or(Option::is_none) {
+            let line = self.line(stream)?;
+            let all = &mut self.tails[device];
+            all.resize_with(all.len().max(number + 1), || None);
+            all[number] = Some(Tail { line, given: 0, ended: 0, events: VecDeque::new() });
+        }
+        let tail = self.tails[device][number].as_mut();
+        tail.ok_or_else(|| Fault::new(FaultKind::Failed, "there is no such stream"))
+    }
+
     /// Waits for the mark of another action. That this one failed is its own matter, and is told under its name.
-    fn reach(&mut self, mark: &Arc<Marked>) -> Result<(), Fault> {
+    fn reach(&mut self, mark: &Mark) -> Result<(), Fault> {
         match self.wait(mark) {
             Err(fault) if fault.kind == FaultKind::Lost => Err(fault),
             _ => Ok(()),
         }
     }
 
-    /// Does something in a stream between marks.
+    /// Does something in a stream behind marks, and behind what the stream was given before.
     fn act(
         &mut self,
         stream: Stream,
-        after: &[Arc<Marked>],
+        after: &[Mark],
+        replaces: bool,
         what: &dyn Fn(Line) -> Result<Outcome, Fault>,
-    ) -> Result<Arc<Marked>, Fault> {
+    ) -> Result<Mark, Fault> {
         // Marks of other drivers and contexts are waited for by the host.
         let here = self.devices[stream.device as usize];
-        for m in after {
-            let known = match (here, m.device) {
-                (Opened::Cuda(_), Opened::Cuda(_)) => true,
-                (Opened::OpenCl(a), Opened::OpenCl(b)) => a.number == b.number,
-                _ => false,
-            };
-            if !known {
-                self.reach(m)?;
-            }
-        }
-        match here {
-            Opened::Cuda(device) => self.act_cuda(device, stream, after, what),
-            Opened::OpenCl(device) => self.act_opencl(device, stream, after, what),
-        }
-    }
-
-    fn act_cuda(
-        &mut self,
-        device: &'static cuda::Opened,
-        stream: Stream,
-        after: &[Arc<Marked>],
-        what: &dyn Fn(Line) -> Result<Outcome, Fault>,
-    ) -> Result<Arc<Marked>, Fault> {
-        let _entered = device.enter().map_err(failed)?;
-        let line = self.line(stream)?;
-        let Line::Cuda { stream: s, .. } = line else {
-            return Err(Fault::new(FaultKind::Failed, "no stream"));
+        let known = |m: &Mark| match (here, self.devices[m.stream.device as usize]) {
+            (Opened::Cuda(_), Opened::Cuda(_)) => true,
+            (Opened::OpenCl(a), Opened::OpenCl(b)) => a.number == b.number,
+            _ => false,
         };
-        let (c, s) = (&device.calls, s as cuda::Handle);
-        for m in after.iter().filter(|m| matches!(m.device, Opened::Cuda(_))) {
-            cuda_result(device, "waiting for an event", (c.wait)(s, m.end as cuda::Handle, 0))?;
+        let (known, others): (SmallVec<[&Mark; 4]>, SmallVec<[&Mark; 4]>) =
+            after.iter().partition(|m| known(m));
+        others.into_iter().try_for_each(|m| self.reach(m))?;
+        let mut behind: SmallVec<[Arc<Event>; 4]> = SmallVec::new();
+        for m in known {
+            behind.extend(self.behind(m)?);
         }
+        let _entered = match here {
+            Opened::Cuda(device) => Some(device.enter().map_err(failed)?),
+            Opened::OpenCl(_) => None,
+        };
         let times = self.times;
-        let mut marked = Marked {
-            device: Opened::Cuda(device),
-            begin: 0,
-            end: 0,
-            times,
-            outcome: Outcome::None,
-            reached: AtomicBool::new(false),
-        };
-        if times {
-            marked.begin = device.event(true).map_err(failed)?;
-            cuda_result(device, "recording an event", (c.record)(marked.begin as cuda::Handle, s))?;
+        let tail = self.tail(stream)?;
+        if !replaces || times {
+            tail.close(false)?;
         }
-        marked.outcome = what(line)?;
-        marked.end = device.event(times).map_err(failed)?;
-        cuda_result(device, "recording an event", (c.record)(marked.end as cuda::Handle, s))?;
-        Ok(Arc::new(marked))
+        tail.wait_for(&behind)?;
+        let begin = if times { Some(tail.event(true)?) } else { None };
+        let outcome = what(tail.line)?;
+        tail.given += 1;
+        let times = match begin {
+            Some(begin) => tail.close(true)?.map(|end| (begin, end)),
+            None => None,
+        };
+        tail.line.flush()?;
+        let known = match (&outcome, &times) {
+            (Outcome::None, None) => None,
+            _ => Some(Arc::new(Known { times, outcome, ended: AtomicBool::new(false) })),
+        };
+        Ok(Mark { stream, at: tail.given, known })
     }
 
-    fn act_opencl(
-        &mut self,
-        device: &'static opencl::Opened,
-        stream: Stream,
-        after: &[Arc<Marked>],
-        what: &dyn Fn(Line) -> Result<Outcome, Fault>,
-    ) -> Result<Arc<Marked>, Fault> {
-        let line = self.line(stream)?;
-        let Line::OpenCl { queue, .. } = line else { return Err(Fault::new(FaultKind::Failed, "no queue")) };
-        let (c, q) = (&device.calls, queue as opencl::Handle);
-        let here = |m: &&Arc<Marked>| matches!(m.device, Opened::OpenCl(d) if d.number == device.number);
-        let events: Vec<opencl::Handle> =
-            after.iter().filter(here).map(|m| m.end as opencl::Handle).collect();
-        let check = |what: &str, result: c_int| device.check(what, result).map_err(failed);
-        if !events.is_empty() {
-            let none = std::ptr::null_mut();
-            check("waiting for events", (c.barrier)(q, events.len() as c_uint, events.as_ptr(), none))?;
+    /// An event behind the action of a mark; none where it has ended.
+    fn behind(&mut self, mark: &Mark) -> Result<Option<Arc<Event>>, Fault> {
+        let (device, number) = (mark.stream.device as usize, mark.stream.number as usize);
+        if self.tails[device].get(number).is_some_and(|t| t.as_ref().is_some_and(|t| t.ended >= mark.at)) {
+            return Ok(None);
         }
-        let marker = |at: &mut usize| {
-            let mut e: opencl::Handle = std::ptr::null_mut();
-            let made = (c.marker)(q, 0, std::ptr::null_mut(), &mut e);
-            *at = e as usize;
-            check("making an event", made)
+        let _entered = match self.devices[mark.stream.device as usize] {
+            Opened::Cuda(device) => Some(device.enter().map_err(failed)?),
+            Opened::OpenCl(_) => None,
         };
-        let mut marked = Marked {
-            device: Opened::OpenCl(device),
-            begin: 0,
-            end: 0,
-            times: self.times,
-            outcome: Outcome::None,
-            reached: AtomicBool::new(false),
-        };
-        if self.times {
-            marker(&mut marked.begin)?;
+        let tail = self.tail(mark.stream)?;
+        if tail.events.back().is_none_or(|e| e.0 < mark.at) {
+            tail.close(false)?;
         }
-        marked.outcome = what(line)?;
-        marker(&mut marked.end)?;
-        check("starting", (c.flush)(q))?;
-        Ok(Arc::new(marked))
+        Ok(tail.events.iter().find(|e| e.0 >= mark.at).map(|e| Arc::clone(&e.1)))
+    }
+
+    /// Whether a stream has reached an action.
+    fn reached(&mut self, mark: &Mark) -> Result<bool, Fault> {
+        loop {
+            let Some(event) = self.behind(mark)? else { return Ok(true) };
+            let tail = self.tail(mark.stream)?;
+            // Events are reached in their order: the first one is asked.
+            let (at, first) = tail.events.front().map_or((mark.at, &event), |f| (f.0, &f.1));
+            if !ask(first)? {
+                return Ok(false);
+            }
+            tail.ended = at;
+            tail.events.pop_front();
+        }
     }
 
     fn copy_on(
@@ -236,33 +243,85 @@ impl Drivers {
             }
         }
     }
+}
 
-    /// The state of a mark: whether it was reached.
-    fn ask(&self, mark: &Marked) -> Result<bool, Fault> {
-        match mark.device {
-            Opened::Cuda(d) => match (d.calls.query)(mark.end as cuda::Handle) {
+impl Tail {
+    /// An event behind what the stream was given so far.
+    fn event(&self, times: bool) -> Result<Event, Fault> {
+        match self.line {
+            Line::Cuda { device, stream } => {
+                let handle = device.event(times).map_err(failed)?;
+                let event = Event { device: Opened::Cuda(device), handle, times };
+                let recorded = (device.calls.record)(handle as cuda::Handle, stream as cuda::Handle);
+                cuda_result(device, "recording an event", recorded)?;
+                Ok(event)
+            }
+            Line::OpenCl { device, queue } => {
+                let mut e: opencl::Handle = std::ptr::null_mut();
+                let made = (device.calls.marker)(queue as opencl::Handle, 0, std::ptr::null_mut(), &mut e);
+                device.check("making an event", made).map_err(failed)?;
+                self.line.flush()?;
+                Ok(Event { device: Opened::OpenCl(device), handle: e as usize, times })
+            }
+        }
+    }
+
+    /// Has an event behind the last action, unless that has ended; what it is, if it was made now.
+    fn close(&mut self, times: bool) -> Result<Option<Arc<Event>>, Fault> {
+        if self.given <= self.events.back().map_or(self.ended, |e| e.0) {
+            return Ok(None);
+        }
+        let event = Arc::new(self.event(times)?);
+        self.events.push_back((self.given, Arc::clone(&event)));
+        Ok(Some(event))
+    }
+
+    /// What comes now in the stream waits for events.
+    fn wait_for(&self, events: &[Arc<Event>]) -> Result<(), Fault> {
+        if events.is_empty() {
+            return Ok(());
+        }
+        match self.line {
+            Line::Cuda { device, stream } => events.iter().try_for_each(|e| {
+                let waits = (device.calls.wait)(stream as cuda::Handle, e.handle as cuda::Handle, 0);
+                cuda_result(device, "waiting for an event", waits)
+            }),
+            Line::OpenCl { device, queue } => {
+                let events: SmallVec<[opencl::Handle; 4]> =
+                    events.iter().map(|e| e.handle as opencl::Handle).collect();
+                let (count, none) = (events.len() as c_uint, std::ptr::null_mut());
+                let waits = (device.calls.barrier)(queue as opencl::Handle, count, events.as_ptr(), none);
+                device.check("waiting for events", waits).map_err(failed)
+            }
+        }
+    }
+}
+
+/// Whether an event was reached.
+fn ask(event: &Event) -> Result<bool, Fault> {
+    match event.device {
+        Opened::Cuda(d) => match (d.calls.query)(event.handle as cuda::Handle) {
+            0 => Ok(true),
+            cuda::NOT_READY => Ok(false),
+            other => {
+                let mut fault = fault_of_cuda(d, "running the kernels", other);
+                fault.kind = FaultKind::Lost;
+                Err(fault)
+            }
+        },
+        Opened::OpenCl(d) => {
+            let mut state: c_int = 0;
+            // CL_EVENT_COMMAND_EXECUTION_STATUS: 0 is complete, negative a failure.
+            let at = std::ptr::from_mut(&mut state).cast();
+            let asked =
+                (d.calls.event_info)(event.handle as opencl::Handle, 0x11d3, 4, at, std::ptr::null_mut());
+            d.check("asking for the state", asked).map_err(failed)?;
+            match state {
                 0 => Ok(true),
-                cuda::NOT_READY => Ok(false),
-                other => {
-                    let mut fault = fault_of_cuda(d, "running the kernels", other);
-                    fault.kind = FaultKind::Lost;
-                    Err(fault)
-                }
-            },
-            Opened::OpenCl(d) => {
-                let mut state: c_int = 0;
-                // CL_EVENT_COMMAND_EXECUTION_STATUS: 0 is complete, negative a failure.
-                let at = std::ptr::from_mut(&mut state).cast();
-                let asked =
-                    (d.calls.event_info)(mark.end as opencl::Handle, 0x11d3, 4, at, std::ptr::null_mut());
-                d.check("asking for the state", asked).map_err(failed)?;
-                match state {
-                    0 => Ok(true),
-                    1.. => Ok(false),
-                    _ => Err(failed(d.check("running the kernels", state).err().unwrap_or_else(|| {
-                        Diagnostic::error(crate::codes::DRIVER, "running the kernels failed")
-                    }))),
-                }
+                1.. => Ok(false),
+                _ => Err(failed(d.check("running the kernels", state).err().unwrap_or_else(|| {
+                    Diagnostic::error(crate::codes::DRIVER, "running the kernels failed")
+                }))),
             }
         }
     }
@@ -271,8 +330,8 @@ impl Drivers {
 impl Driver for Drivers {
     type Memory = Memory;
     type Host = HostBytes;
-    type Mark = Arc<Marked>;
-    type Work = Arc<dyn Start>;
+    type Mark = Mark;
+    type Work = dyn Start;
 
     fn allocate(&mut self, device: usize, bytes: u64) -> Result<Memory, Fault> {
         let size = usize::try_from(bytes.max(16)).unwrap_or(usize::MAX);
@@ -347,44 +406,44 @@ impl Driver for Drivers {
     fn copy(
         &mut self,
         stream: Stream,
-        after: &[Arc<Marked>],
+        after: &[Mark],
         from: Side<'_, HostBytes, Memory>,
         to: Side<'_, HostBytes, Memory>,
         range: &Range<u64>,
-    ) -> Result<Arc<Marked>, Fault> {
+    ) -> Result<Mark, Fault> {
         // To memory that is not pinned, a driver copies while its caller waits, however long: that wait has no limit.
         if matches!(&to, Side::Host(h) if !h.is_of_cuda()) {
             after.iter().try_for_each(|m| self.reach(m))?;
         }
         let devices = self.devices.clone();
         let copy = |line: Line| Drivers::copy_on(line, &from, &to, range, &devices).map(|()| Outcome::None);
-        self.act(stream, after, &copy)
+        self.act(stream, after, false, &copy)
     }
 
     fn launch(
         &mut self,
         stream: Stream,
-        after: &[Arc<Marked>],
-        work: Arc<dyn Start>,
+        after: &[Mark],
+        work: &(dyn Start + 'static),
         memory: &[Option<&Memory>],
-    ) -> Result<Arc<Marked>, Fault> {
-        let memory: Vec<Option<Memory>> = memory.iter().map(|m| m.copied()).collect();
+        replaces: bool,
+    ) -> Result<Mark, Fault> {
+        let memory: SmallVec<[Option<Memory>; 8]> = memory.iter().map(|m| m.copied()).collect();
         let start = |line: Line| work.start(Queue(line), &memory).map_err(failed);
-        self.act(stream, after, &start)
+        self.act(stream, after, replaces, &start)
     }
 
-    fn mark(&mut self, stream: Stream, after: &[Arc<Marked>]) -> Result<Arc<Marked>, Fault> {
-        self.act(stream, after, &|_| Ok(Outcome::None))
+    fn mark(&mut self, stream: Stream, after: &[Mark]) -> Result<Mark, Fault> {
+        self.act(stream, after, false, &|_| Ok(Outcome::None))
     }
 
-    fn ended(&mut self, mark: &Arc<Marked>) -> Result<bool, Fault> {
-        if !mark.reached.load(Ordering::Relaxed) {
-            if !self.ask(mark)? {
-                return Ok(false);
-            }
-            mark.reached.store(true, Ordering::Relaxed);
+    fn ended(&mut self, mark: &Mark) -> Result<bool, Fault> {
+        if !self.reached(mark)? {
+            return Ok(false);
         }
-        match &mark.outcome {
+        let Some(known) = &mark.known else { return Ok(true) };
+        known.ended.store(true, Ordering::Relaxed);
+        match &known.outcome {
             Outcome::None => Ok(true),
             Outcome::Status(place) => match place.read() {
                 lathe_abi::status::OK => Ok(true),
@@ -398,8 +457,9 @@ impl Driver for Drivers {
         }
     }
 
-    fn wait(&mut self, mark: &Arc<Marked>) -> Result<(), Fault> {
+    fn wait(&mut self, mark: &Mark) -> Result<(), Fault> {
         let (start, limit) = (Instant::now(), limit());
+        let device = self.devices[mark.stream.device as usize];
         loop {
             if self.ended(mark)? {
                 return Ok(());
@@ -407,15 +467,16 @@ impl Driver for Drivers {
             let waited = start.elapsed();
             if waited > limit {
                 self.late = true;
+                device.give_up();
                 let text = format!(
                     "it did not finish on {} within {} s (LATHE_DEVICE_SECONDS allows more)",
-                    mark.device.name(),
+                    device.name(),
                     limit.as_secs()
                 );
                 return Err(Fault::new(FaultKind::Lost, text));
             }
             // A device that is the processor needs it.
-            let own = matches!(mark.device, Opened::OpenCl(_));
+            let own = matches!(device, Opened::OpenCl(_));
             match waited.as_micros() {
                 0..=500 if !own => std::hint::spin_loop(),
                 0..=5000 => std::thread::sleep(Duration::from_micros(20)),
@@ -424,32 +485,32 @@ impl Driver for Drivers {
         }
     }
 
-    fn interval(&mut self, mark: &Arc<Marked>) -> Option<Interval> {
-        let number = self.devices.iter().position(|d| d.is(mark.device))?;
+    fn interval(&mut self, mark: &Mark) -> Option<Interval> {
+        let (begin, end) = mark.known.as_ref()?.times.as_ref()?;
+        let device = self.devices[mark.stream.device as usize];
+        let number = self.devices.iter().position(|d| d.is(device))?;
         let base = Arc::clone(self.base[number].as_ref()?);
-        if !mark.times || mark.begin == 0 {
-            return None;
-        }
-        match mark.device {
+        match device {
             Opened::Cuda(d) => {
                 let _entered = d.enter().ok()?;
-                let since = |e: usize| {
-                    let mut ms = 0f32;
-                    let asked = (d.calls.elapsed)(&mut ms, base.end as cuda::Handle, e as cuda::Handle);
+                let since = |e: &Event| {
+                    let (mut ms, from) = (0f32, base.handle as cuda::Handle);
+                    let asked = (d.calls.elapsed)(&mut ms, from, e.handle as cuda::Handle);
                     (asked == 0).then_some(f64::from(ms) * 1e-3)
                 };
-                Some(Interval { start: since(mark.begin)?, end: since(mark.end)? })
+                Some(Interval { start: since(begin)?, end: since(end)? })
             }
             Opened::OpenCl(d) => {
-                let at = |e: usize| {
+                let at = |e: &Event| {
                     let mut ns = 0u64;
                     let to = std::ptr::from_mut(&mut ns).cast();
                     // CL_PROFILING_COMMAND_END
-                    let asked = (d.calls.times)(e as opencl::Handle, 0x1283, 8, to, std::ptr::null_mut());
+                    let asked =
+                        (d.calls.times)(e.handle as opencl::Handle, 0x1283, 8, to, std::ptr::null_mut());
                     (asked == 0).then_some(ns as f64 * 1e-9)
                 };
-                let from = at(base.end)?;
-                Some(Interval { start: at(mark.begin)? - from, end: at(mark.end)? - from })
+                let from = at(&base)?;
+                Some(Interval { start: at(begin)? - from, end: at(end)? - from })
             }
         }
     }

@@ -136,8 +136,8 @@ impl Fake {
         seed: u64,
         _: Ending,
     ) -> Result<Event, Diagnostic> {
-        let work = Arc::new(Mix { function: function().1, seed, accesses: accesses.to_vec() });
-        self.executor.launch(name, device, accesses, work)
+        let work = Mix { function: function().1, seed, accesses: accesses.to_vec() };
+        self.executor.launch(name, device, accesses, &work)
     }
 
     pub fn read(&mut self, buffer: BufferId, range: Range<u64>) -> Result<Vec<u8>, Diagnostic> {

@@ -1,12 +1,24 @@
 //! What queues of both drivers do for kernels: memory for the time of a launch, zeros, and a status.
 
 use crate::cuda::open as cuda;
+use crate::marks::failed;
 use crate::opencl::open as opencl;
 use crate::work::{Line, Memory, StatusPlace};
 use lathe_diagnostics::Diagnostic;
+use lathe_host::Fault;
 use std::ffi::c_void;
 
 impl Line {
+    /// What the queue was given starts without anyone waiting for it.
+    pub(crate) fn flush(self) -> Result<(), Fault> {
+        match self {
+            Line::Cuda { .. } => Ok(()),
+            Line::OpenCl { device, queue } => {
+                device.check("starting", (device.calls.flush)(queue as opencl::Handle)).map_err(failed)
+            }
+        }
+    }
+
     /// Memory for what the queue is given from now on.
     pub(crate) fn take(self, what: &str, bytes: u64) -> Result<Memory, Diagnostic> {
         let size = usize::try_from(bytes.max(16)).unwrap_or(usize::MAX);

@@ -4,8 +4,9 @@ use crate::cuda::open as cuda;
 use crate::opencl::open as opencl;
 use crate::work::Outcome;
 use lathe_diagnostics::Diagnostic;
-use lathe_host::{Fault, FaultKind};
+use lathe_host::{Fault, FaultKind, Stream};
 use std::ffi::c_int;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A device that is open.
@@ -17,9 +18,16 @@ pub(crate) enum Opened {
 
 impl Opened {
     /// The device of a kind and a number.
+    ///
+    /// # Errors
+    /// `E0841` where there is none, `E0855` where it was given up.
     pub fn new(kind: &str, number: usize) -> Result<Opened, Diagnostic> {
         match kind {
-            "cuda" => cuda::device(number).map(Opened::Cuda),
+            "cuda" => {
+                let device = cuda::device(number)?;
+                device.answers()?;
+                Ok(Opened::Cuda(device))
+            }
             _ => opencl::device(number).map(Opened::OpenCl),
         }
     }
@@ -40,6 +48,13 @@ impl Opened {
         }
     }
 
+    /// Something on this device did not end in time.
+    pub fn give_up(self) {
+        if let Opened::Cuda(d) = self {
+            d.give_up();
+        }
+    }
+
     pub fn name(self) -> &'static str {
         match self {
             Opened::Cuda(d) => &d.name,
@@ -48,40 +63,55 @@ impl Opened {
     }
 }
 
-/// The end of an action, and what is known about it.
-pub(crate) struct Marked {
-    pub device: Opened,
-    /// With times: the event before the action.
-    pub begin: usize,
-    pub end: usize,
-    pub times: bool,
-    pub outcome: Outcome,
-    /// It was seen to have been reached.
-    pub reached: AtomicBool,
+/// The end of an action: its place in the order of its stream, and what else is known about it.
+#[derive(Clone)]
+pub(crate) struct Mark {
+    pub stream: Stream,
+    /// Actions of a stream count from 1.
+    pub at: u64,
+    /// None for launches that report nothing and whose times are not taken.
+    pub known: Option<Arc<Known>>,
 }
 
-impl Drop for Marked {
+/// What is known about an action besides its end.
+pub(crate) struct Known {
+    /// Where times are taken: before and behind it.
+    pub times: Option<(Event, Arc<Event>)>,
+    pub outcome: Outcome,
+    /// It was seen to have ended.
+    pub ended: AtomicBool,
+}
+
+impl Drop for Known {
     fn drop(&mut self) {
-        match self.device {
-            Opened::Cuda(d) => {
-                let used = [self.begin, self.end].into_iter().filter(|e| *e != 0);
-                used.for_each(|e| d.give_back(e, self.times));
-            }
-            Opened::OpenCl(d) => {
-                for e in [self.begin, self.end].into_iter().filter(|e| *e != 0) {
-                    (d.calls.release_event)(e as opencl::Handle);
-                }
-            }
-        }
         // A device that did not get there may still write to the status.
-        if !self.reached.load(Ordering::Relaxed) {
+        if !self.ended.load(Ordering::Relaxed) {
             std::mem::forget(std::mem::replace(&mut self.outcome, Outcome::None));
         }
     }
 }
 
+/// An event of a driver, behind what a stream was given.
+pub(crate) struct Event {
+    pub device: Opened,
+    pub handle: usize,
+    pub times: bool,
+}
+
+impl Drop for Event {
+    fn drop(&mut self) {
+        match self.device {
+            Opened::Cuda(d) => d.give_back(self.handle, self.times),
+            Opened::OpenCl(d) => {
+                (d.calls.release_event)(self.handle as opencl::Handle);
+            }
+        }
+    }
+}
+
 pub(crate) fn failed(d: Diagnostic) -> Fault {
-    Fault::new(FaultKind::Failed, d.message)
+    let kind = if d.code == lathe_host::codes::LOST { FaultKind::Lost } else { FaultKind::Failed };
+    Fault::new(kind, d.message)
 }
 
 /// What an error of CUDA leaves of the device: after a fault in a kernel its context does nothing any more.

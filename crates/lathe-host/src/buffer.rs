@@ -3,6 +3,7 @@
 use crate::Event;
 use crate::pieces::Pieces;
 use crate::plan::Place;
+use smallvec::SmallVec;
 use std::ops::Range;
 
 /// The copy of a piece in one place.
@@ -12,8 +13,8 @@ pub(crate) struct Copy {
     pub valid: bool,
     /// What wrote this memory last, even where newer bytes lie elsewhere by now.
     pub written: Option<Event>,
-    /// What has read this memory since.
-    pub read: Vec<Event>,
+    /// What has read this memory since: of each stream the last.
+    pub read: SmallVec<[Event; 2]>,
 }
 
 /// What is known about a piece: one copy for each place.
@@ -51,25 +52,31 @@ impl Buffer {
     }
 
     /// What must have ended before `range` at a place can be read: what wrote it.
-    pub(crate) fn before_read(&self, at: Place, range: &Range<u64>) -> Vec<Event> {
+    pub(crate) fn before_read(&self, at: Place, range: &Range<u64>) -> impl Iterator<Item = Event> {
         let at = self.at(at);
-        self.pieces.of(range).filter_map(|(_, c)| c[at.index()].written).collect()
+        self.pieces.of(range).filter_map(move |(_, c)| c[at.index()].written)
     }
 
     /// What must have ended before `range` at a place can be overwritten: what wrote it, and all that read it.
-    pub(crate) fn before_write(&self, at: Place, range: &Range<u64>) -> Vec<Event> {
+    pub(crate) fn before_write(&self, at: Place, range: &Range<u64>) -> impl Iterator<Item = Event> {
         let at = self.at(at);
-        let copies = self.pieces.of(range).map(|(_, c)| &c[at.index()]);
-        copies.flat_map(|c| c.written.into_iter().chain(c.read.iter().copied())).collect()
+        let copies = self.pieces.of(range).map(move |(_, c)| &c[at.index()]);
+        copies.flat_map(|c| c.written.into_iter().chain(c.read.iter().copied()))
     }
 
-    pub(crate) fn read(&mut self, at: Place, range: &Range<u64>, event: Event) {
+    /// An action reads the bytes at a place. `implied` says which events have ended once this one has.
+    pub(crate) fn read(
+        &mut self,
+        at: Place,
+        range: &Range<u64>,
+        event: Event,
+        implied: &dyn Fn(Event) -> bool,
+    ) {
         let at = self.at(at);
         self.pieces.change(range, |_, c| {
             let read = &mut c[at.index()].read;
-            if read.last() != Some(&event) {
-                read.push(event);
-            }
+            read.retain(|e| !implied(*e));
+            read.push(event);
         });
     }
 
@@ -80,7 +87,7 @@ impl Buffer {
             if new {
                 copies.iter_mut().for_each(|c| c.valid = false);
             }
-            copies[at.index()] = Copy { valid: true, written: event, read: Vec::new() };
+            copies[at.index()] = Copy { valid: true, written: event, read: SmallVec::new() };
         });
     }
 
@@ -113,8 +120,9 @@ impl Buffer {
         self.pieces.change(&all, |_, copies| copies[at.index()].valid = false);
     }
 
-    pub(crate) fn mentions(&self, e: Event) -> bool {
+    pub(crate) fn mentions(&self, which: &dyn Fn(&Event) -> bool) -> bool {
         let all = 0..self.pieces.len();
-        self.pieces.of(&all).flat_map(|p| p.1).any(|c| c.written == Some(e) || c.read.contains(&e))
+        let one = |c: &Copy| c.written.iter().any(which) || c.read.iter().any(which);
+        self.pieces.of(&all).flat_map(|p| p.1).any(one)
     }
 }

@@ -57,7 +57,7 @@ pub trait Driver {
     /// The end of an action.
     type Mark: Clone;
     /// What a launch starts.
-    type Work;
+    type Work: ?Sized;
 
     /// Memory of so many bytes on a device.
     ///
@@ -90,7 +90,9 @@ pub trait Driver {
         range: &Range<u64>,
     ) -> Result<Self::Mark, Fault>;
 
-    /// Starts a kernel, on the memory of each buffer that it uses (none where no byte is used).
+    /// Starts a kernel, on the memory of each buffer that it uses (none where no byte is used). Where it `replaces` the
+    /// launch before it in its stream, nobody minds if that one is said to have ended only once this one has: a driver saves
+    /// the mark between the two.
     ///
     /// # Errors
     /// What the driver refuses.
@@ -98,8 +100,9 @@ pub trait Driver {
         &mut self,
         stream: Stream,
         after: &[Self::Mark],
-        work: Self::Work,
+        work: &Self::Work,
         memory: &[Option<&Self::Memory>],
+        replaces: bool,
     ) -> Result<Self::Mark, Fault>;
 
     /// A mark behind what the stream was given, and behind other marks.

@@ -66,7 +66,7 @@ impl Host {
     pub(crate) fn free(&mut self, at: Place, id: BufferId, plan: &mut Plan) {
         let Some(b) = self.buffers.get_mut(&id).filter(|b| b.allocated[at.index()]) else { return };
         let all = 0..b.pieces.len();
-        let mut after = b.before_write(at, &all);
+        let mut after: Vec<_> = b.before_write(at, &all).collect();
         b.allocated[at.index()] = false;
         b.pieces.change(&all, |_, c| c[at.index()] = crate::buffer::Copy::default());
         self.only_pending(&mut after);

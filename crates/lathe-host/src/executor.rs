@@ -7,7 +7,8 @@ use crate::host::{Counts, Device, Host};
 use crate::plan::{Access, Action, BufferId, Place, Plan, Stream};
 use crate::pool::{Block, Pool};
 use lathe_diagnostics::Diagnostic;
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use smallvec::SmallVec;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 
 /// So many launches and copies may be under way before their ends are asked for.
@@ -38,15 +39,17 @@ struct Started<M> {
 pub struct Executor<D: Driver> {
     pub(crate) host: Host,
     pub(crate) driver: D,
-    pub(crate) memory: HashMap<(usize, BufferId), Block<D::Memory>>,
-    pub(crate) hosts: HashMap<BufferId, D::Host>,
+    pub(crate) memory: BTreeMap<(usize, BufferId), Block<D::Memory>>,
+    pub(crate) hosts: BTreeMap<BufferId, D::Host>,
     pub(crate) pools: Vec<Pool<D::Memory>>,
-    /// What each stream was given and has not ended, in its order.
-    streams: BTreeMap<Stream, VecDeque<Started<D::Mark>>>,
-    /// The marks of the same, by their events, with their streams.
-    marks: HashMap<Event, (Stream, D::Mark)>,
+    /// What each stream of each device was given and has not ended, in its order, which is that of the events' numbers.
+    streams: Vec<Vec<VecDeque<Started<D::Mark>>>>,
     /// Memory of the host of released buffers, until these events have ended.
     released: Vec<(Vec<Event>, D::Host)>,
+    /// Buffers whose memory on the host a device may still use that was lost: it is never given back.
+    stuck: BTreeSet<BufferId>,
+    /// The actions of the last launch, whose memory is used again.
+    plan: Plan,
     since: usize,
     profile: Option<Vec<Ran>>,
     notices: Vec<String>,
@@ -56,13 +59,14 @@ impl<D: Driver> Executor<D> {
     pub fn new(devices: Vec<Device>, driver: D) -> Executor<D> {
         Executor {
             pools: devices.iter().map(|d| Pool::new(d.bytes)).collect(),
+            streams: devices.iter().map(|_| Vec::new()).collect(),
             host: Host::new(devices),
             driver,
-            memory: HashMap::new(),
-            hosts: HashMap::new(),
-            streams: BTreeMap::new(),
-            marks: HashMap::new(),
+            memory: BTreeMap::new(),
+            hosts: BTreeMap::new(),
             released: Vec::new(),
+            stuck: BTreeSet::new(),
+            plan: Plan::default(),
             since: 0,
             profile: None,
             notices: Vec::new(),
@@ -114,7 +118,7 @@ impl<D: Driver> Executor<D> {
         name: &str,
         device: usize,
         accesses: &[Access],
-        work: D::Work,
+        work: &D::Work,
     ) -> Result<Event, Diagnostic> {
         self.since += 1;
         if self.since >= LOOK {
@@ -122,35 +126,42 @@ impl<D: Driver> Executor<D> {
             self.host.tidy();
         }
         // Memory first: without it nothing is planned, and all data stays where it is.
-        let mut room = Plan::default();
-        self.host.reserve(name, device, accesses, &mut room)?;
-        self.evicted(&room);
-        self.carry_out(&room)?;
-        let plan = self.host.launch_reserved(name, device, accesses, Plan::default());
-        let mut work = Some(work);
+        let mut plan = std::mem::take(&mut self.plan);
+        plan.clear();
+        self.host.reserve(name, device, accesses, &mut plan)?;
+        if !plan.actions.is_empty() {
+            self.evicted(&plan);
+            self.carry_out(&plan)?;
+            plan.clear();
+        }
+        let plan = self.host.launch_reserved(name, device, accesses, plan);
         let mut refused = None;
         for a in &plan.actions {
             match a {
-                Action::Launch { event, stream, after } => {
-                    if let (Some(work), true) = (work.take(), self.may_start(*event)) {
-                        let marks = self.marks_of(after);
-                        let memory: Vec<Option<&D::Memory>> = accesses
+                Action::Launch { event, stream, after, replaces } => {
+                    if !self.may_start(*event) {
+                        self.skip(*event, *stream, after);
+                        continue;
+                    }
+                    let marks = self.marks_of(after);
+                    let started = {
+                        let memory: SmallVec<[Option<&D::Memory>; 8]> = accesses
                             .iter()
                             .map(|a| self.memory.get(&(device, a.buffer)).map(|b| &b.memory))
                             .collect();
-                        let started = self.driver.launch(*stream, &marks, work, &memory);
-                        if let Err(fault) = &started {
-                            refused = Some(fault.clone());
-                        }
-                        self.started(*event, *stream, after, started, || (name.to_string(), None));
-                    } else {
-                        self.skip(*event, *stream, after);
+                        self.driver.launch(*stream, &marks, work, &memory, *replaces)
+                    };
+                    if let Err(fault) = &started {
+                        refused = Some(fault.clone());
                     }
+                    self.started(*event, *stream, after, started, || (name.to_string(), None));
                 }
                 other => self.carry_out_one(other)?,
             }
         }
-        match (refused, plan.event) {
+        let event = plan.event;
+        self.plan = plan;
+        match (refused, event) {
             (Some(fault), _) => Err(refusal(name, &fault)),
             (None, Some(event)) => Ok(event),
             (None, None) => Err(Diagnostic::error(codes::FAILED, format!("{name} was not launched"))),
@@ -206,9 +217,10 @@ impl<D: Driver> Executor<D> {
         // What is given back needs no driver now.
         let _ = self.carry_out(&plan);
         if let Some(host) = self.hosts.remove(&buffer) {
-            match plan.wait.is_empty() {
-                true => drop(host),
-                false => self.released.push((plan.wait, host)),
+            match (self.stuck.remove(&buffer), plan.wait.is_empty()) {
+                (true, _) => std::mem::forget(host),
+                (false, true) => drop(host),
+                (false, false) => self.released.push((plan.wait, host)),
             }
         }
     }
@@ -223,7 +235,7 @@ impl<D: Driver> Executor<D> {
 
     /// Waits until everything has ended.
     pub fn finish(&mut self) {
-        let all: Vec<Event> = self.marks.keys().copied().collect();
+        let all: Vec<Event> = self.streams.iter().flatten().flatten().map(|s| s.event).collect();
         self.wait(&all);
         self.poll();
         self.host.tidy();
@@ -232,10 +244,8 @@ impl<D: Driver> Executor<D> {
     /// A device does nothing any more, says someone who is not the driver.
     pub fn lost(&mut self, device: usize, why: &str) {
         // What had ended before is not blamed, as far as the driver still knows.
-        let streams: Vec<Stream> =
-            self.streams.keys().copied().filter(|s| s.device as usize == device).collect();
-        for s in streams {
-            while let Some(mark) = self.streams.get(&s).and_then(|q| q.front()).map(|s| s.mark.clone()) {
+        for s in self.streams_of(device) {
+            while let Some(mark) = self.queue(s).and_then(|q| q.front()).map(|s| s.mark.clone()) {
                 match self.driver.ended(&mark) {
                     Ok(true) => self.ended(s, None),
                     Err(f) if f.kind == FaultKind::Failed => self.ended(s, Some(f)),
@@ -243,12 +253,18 @@ impl<D: Driver> Executor<D> {
                 }
             }
         }
+        // A device that does not answer may still use what it was given.
+        let events = self.host.events();
+        let used = |e: &Event| events.stream(*e).is_some_and(|s| s.device as usize == device);
+        self.stuck.extend(self.host.users(&used));
+        let (stuck, released) =
+            std::mem::take(&mut self.released).into_iter().partition(|r| r.0.iter().any(used));
+        self.released = released;
+        let stuck: Vec<_> = stuck;
+        stuck.into_iter().for_each(std::mem::forget);
         self.host.lost(device, why);
-        for (_, queue) in self.streams.iter_mut().filter(|(s, _)| s.device as usize == device) {
-            for s in queue.drain(..) {
-                self.marks.remove(&s.event);
-                self.host.done(s.event);
-            }
+        for queue in std::mem::take(&mut self.streams[device]) {
+            queue.into_iter().for_each(|s| self.host.done(s.event));
         }
         self.memory.retain(|(d, _), _| *d != device);
         // The memory went with the device: no block is given back to the driver.
@@ -258,13 +274,14 @@ impl<D: Driver> Executor<D> {
     /// Asks what has ended.
     pub fn poll(&mut self) {
         self.since = 0;
-        let streams: Vec<Stream> = self.streams.keys().copied().collect();
-        for s in streams {
-            // Where the newest action has ended, drivers know it of the others without being asked.
-            if let Some(mark) = self.streams.get(&s).and_then(|q| q.back()).map(|s| s.mark.clone()) {
-                let _ = self.driver.ended(&mark);
+        for device in 0..self.streams.len() {
+            for s in self.streams_of(device) {
+                // Where the newest action has ended, drivers know it of the others without being asked.
+                if let Some(mark) = self.queue(s).and_then(|q| q.back()).map(|s| s.mark.clone()) {
+                    let _ = self.driver.ended(&mark);
+                }
+                self.settle(s);
             }
-            self.settle(s);
         }
         let events = self.host.events();
         let pending = |e: Event| events.is_pending(e);
@@ -279,7 +296,7 @@ impl<D: Driver> Executor<D> {
 
     /// Whether the first action of a stream had ended.
     fn settle_front(&mut self, stream: Stream) -> bool {
-        let Some(front) = self.streams.get(&stream).and_then(VecDeque::front) else { return false };
+        let Some(front) = self.queue(stream).and_then(VecDeque::front) else { return false };
         let (event, mark, after) = (front.event, front.mark.clone(), front.after.clone());
         let ended = self.driver.ended(&mark);
         if ended == Ok(false) {
@@ -287,14 +304,14 @@ impl<D: Driver> Executor<D> {
         }
         // What it waited for has ended, too: how, is said first.
         for e in after {
-            while let Some(other) = self.marks.get(&e).map(|m| m.0) {
+            while let Some(other) = self.given(e).map(|g| g.0) {
                 if !self.settle_front(other) {
                     break;
                 }
             }
         }
         // Its device may have turned out to be lost.
-        if self.marks.contains_key(&event) {
+        if self.given(event).is_some() {
             self.ended(stream, ended.err());
         }
         true
@@ -305,8 +322,7 @@ impl<D: Driver> Executor<D> {
         if let Some(f) = fault.as_ref().filter(|f| f.kind == FaultKind::Lost) {
             return self.lost(stream.device as usize, &f.text);
         }
-        let Some(s) = self.streams.get_mut(&stream).and_then(VecDeque::pop_front) else { return };
-        self.marks.remove(&s.event);
+        let Some(s) = self.queue_mut(stream).pop_front() else { return };
         if let (Some(profile), Some((name, bytes))) = (&mut self.profile, s.what)
             && let Some(interval) = self.driver.interval(&s.mark)
         {
@@ -321,12 +337,12 @@ impl<D: Driver> Executor<D> {
     pub(crate) fn wait(&mut self, events: &[Event]) {
         for e in events {
             // What is before it in its stream ends first.
-            while let Some((stream, mark)) = self.marks.get(e).cloned() {
+            while let Some((stream, mark)) = self.given(*e).map(|(s, started)| (s, started.mark.clone())) {
                 let waited = self.driver.wait(&mark);
                 self.settle(stream);
                 if let Err(f) = waited
                     && f.kind == FaultKind::Lost
-                    && self.marks.contains_key(e)
+                    && self.given(*e).is_some()
                 {
                     self.lost(stream.device as usize, &f.text);
                 }
@@ -339,8 +355,33 @@ impl<D: Driver> Executor<D> {
         self.host.events().failure(event).is_none()
     }
 
-    fn marks_of(&self, events: &[Event]) -> Vec<D::Mark> {
-        events.iter().filter_map(|e| self.marks.get(e).map(|m| m.1.clone())).collect()
+    fn marks_of(&self, events: &[Event]) -> SmallVec<[D::Mark; 4]> {
+        events.iter().filter_map(|e| self.given(*e).map(|g| g.1.mark.clone())).collect()
+    }
+
+    fn streams_of(&self, device: usize) -> impl Iterator<Item = Stream> + use<D> {
+        let numbers = 0..self.streams[device].len() as u32;
+        numbers.map(move |number| Stream { device: device as u32, number })
+    }
+
+    fn queue(&self, stream: Stream) -> Option<&VecDeque<Started<D::Mark>>> {
+        self.streams[stream.device as usize].get(stream.number as usize)
+    }
+
+    fn queue_mut(&mut self, stream: Stream) -> &mut VecDeque<Started<D::Mark>> {
+        let (all, number) = (&mut self.streams[stream.device as usize], stream.number as usize);
+        if all.len() <= number {
+            all.resize_with(number + 1, VecDeque::new);
+        }
+        &mut all[number]
+    }
+
+    /// The stream and the action of an event, if the driver was given it and has not ended it.
+    fn given(&self, event: Event) -> Option<(Stream, &Started<D::Mark>)> {
+        let stream = self.host.events().stream(event)?;
+        let queue = self.queue(stream)?;
+        let at = queue.binary_search_by_key(&event, |s| s.event).ok()?;
+        Some((stream, &queue[at]))
     }
 
     /// An action was given to the driver, or was refused; then it ends in its turn without having been done.
@@ -388,9 +429,8 @@ impl<D: Driver> Executor<D> {
         mark: D::Mark,
         what: Option<(String, Option<u64>)>,
     ) {
-        self.marks.insert(event, (stream, mark.clone()));
         let started = Started { event, mark, after: after.to_vec(), what };
-        self.streams.entry(stream).or_default().push_back(started);
+        self.queue_mut(stream).push_back(started);
     }
 
     fn carry_out(&mut self, plan: &Plan) -> Result<(), Diagnostic> {
@@ -473,7 +513,7 @@ pub(crate) fn refusal(name: &str, fault: &Fault) -> Diagnostic {
 impl<D: Driver> Drop for Executor<D> {
     fn drop(&mut self) {
         self.finish();
-        for ((device, _), block) in self.memory.drain() {
+        for ((device, _), block) in std::mem::take(&mut self.memory) {
             match block.size {
                 Some(_) => self.driver.free(device, block.memory),
                 None => self.driver.detach(device, block.memory),
@@ -481,6 +521,11 @@ impl<D: Driver> Drop for Executor<D> {
         }
         for (device, pool) in self.pools.iter_mut().enumerate() {
             pool.clear_all().into_iter().for_each(|m| self.driver.free(device, m));
+        }
+        for buffer in std::mem::take(&mut self.stuck) {
+            if let Some(host) = self.hosts.remove(&buffer) {
+                std::mem::forget(host);
+            }
         }
     }
 }

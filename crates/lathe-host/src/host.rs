@@ -2,12 +2,14 @@
 
 use crate::buffer::Buffer;
 use crate::codes;
-use crate::events::{Event, Events, Failure};
+use crate::events::{Event, Events, Failure, Few};
 use crate::plan::{Access, Action, BufferId, Mode, Place, Plan, Stream};
-use crate::streams::Streams;
+use crate::streams::{Accesses, Streams};
 use lathe_diagnostics::Diagnostic;
+use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// What is known about a device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -130,7 +132,7 @@ impl Host {
         for a in accesses {
             self.possible(name, a)?;
         }
-        let mut used: Vec<BufferId> =
+        let mut used: SmallVec<[BufferId; 8]> =
             accesses.iter().filter(|a| !a.range.is_empty()).map(|a| a.buffer).collect();
         used.sort_unstable();
         used.dedup();
@@ -187,7 +189,7 @@ impl Host {
         for a in accesses.iter().filter(|a| a.mode.reads()) {
             self.fetch(a.buffer, at, &a.range, &mut plan);
         }
-        let (mut needs, mut after) = (Vec::new(), Vec::new());
+        let (mut needs, mut after) = (Few::new(), Few::new());
         for a in &accesses {
             let b = &self.buffers[&a.buffer];
             if a.mode.reads() {
@@ -197,19 +199,20 @@ impl Host {
                 after.extend(b.before_write(at, &a.range));
             }
         }
-        let all = needs.iter().chain(&after).copied().collect::<Vec<_>>();
-        let stream = self.streams[device].launch(&all, &self.events);
-        let (event, waits) = self.events.add(name, stream, needs, after);
-        self.streams[device].given(stream, event);
+        let stream = self.streams[device].launch([&needs, &after], &self.events);
+        let name = self.events.named(name);
+        let (event, waits) = self.events.add(Arc::clone(&name), stream, needs, &after);
+        let replaces = self.streams[device].given(stream, event, name, &accesses);
+        let events = &self.events;
         for a in &accesses {
             let b = self.buffers.get_mut(&a.buffer).expect("it was looked at above");
             match a.mode.writes() {
                 true => b.write(at, &a.range, Some(event), true),
-                false => b.read(at, &a.range, event),
+                false => b.read(at, &a.range, event, &|e| events.stream(e).is_none_or(|s| s == stream)),
             }
         }
         self.counts.launches += 1;
-        plan.actions.push(Action::Launch { event, stream, after: waits });
+        plan.actions.push(Action::Launch { event, stream, after: waits, replaces });
         plan.event = Some(event);
         plan
     }
@@ -228,8 +231,8 @@ impl Host {
         }
         let b = &self.buffers[&access.buffer];
         plan.wait = match access.mode.writes() {
-            true => b.before_write(Place::HOST, &access.range),
-            false => b.before_read(Place::HOST, &access.range),
+            true => b.before_write(Place::HOST, &access.range).collect(),
+            false => b.before_read(Place::HOST, &access.range).collect(),
         };
         self.only_pending(&mut plan.wait);
         Ok(plan)
@@ -256,7 +259,7 @@ impl Host {
             self.free(Place::device(n), buffer, &mut plan);
         }
         if let Some(b) = self.buffers.remove(&buffer) {
-            plan.wait = b.before_write(Place::HOST, &(0..b.pieces.len()));
+            plan.wait = b.before_write(Place::HOST, &(0..b.pieces.len())).collect();
             self.only_pending(&mut plan.wait);
         }
         plan
@@ -274,7 +277,7 @@ impl Host {
         let failed = |e: Event| events.failure(e).is_some();
         self.buffers.values_mut().for_each(|b| b.forget(&pending, &failed));
         let buffers = &self.buffers;
-        self.events.keep_failures(&|e| buffers.values().any(|b| b.mentions(e)));
+        self.events.keep_failures(&|e| buffers.values().any(|b| b.mentions(&|m| *m == e)));
     }
 
     /// An action has ended badly. What needs what it should have written will not happen either: [`Events::failure`]
@@ -315,6 +318,11 @@ impl Host {
         self.lost[device] = true;
         let at = Place::device(device);
         self.buffers.values_mut().for_each(|b| b.forsake(at));
+    }
+
+    /// The buffers that such events write or read.
+    pub(crate) fn users(&self, events: &dyn Fn(&Event) -> bool) -> Vec<BufferId> {
+        self.buffers.iter().filter(|(_, b)| b.mentions(events)).map(|(id, _)| *id).collect()
     }
 
     /// Copies what is not current at a place to it.
@@ -364,7 +372,8 @@ impl Host {
     /// One copy, whose bytes are then current in both places.
     pub(crate) fn copy(&mut self, id: BufferId, from: Place, to: Place, range: Range<u64>, plan: &mut Plan) {
         let b = self.buffers.get_mut(&id).expect("a buffer that is there");
-        let (needs, after) = (b.before_read(from, &range), b.before_write(to, &range));
+        let needs: Few = b.before_read(from, &range).collect();
+        let after: Few = b.before_write(to, &range).collect();
         let bytes = range.end - range.start;
         let stream: Stream = match (from.number(), to.number()) {
             (_, Some(to)) => self.streams[to].up(),
@@ -373,9 +382,10 @@ impl Host {
         };
         let what =
             format!("the copy of {bytes} bytes {} {}", towards(to), device_of(&self.devices, from, to));
-        let (event, waits) = self.events.add(&what, stream, needs, after);
+        let (event, waits) = self.events.add(what.into(), stream, needs, &after);
+        let events = &self.events;
         let b = self.buffers.get_mut(&id).expect("a buffer that is there");
-        b.read(from, &range, event);
+        b.read(from, &range, event, &|e| events.stream(e).is_none_or(|s| s == stream));
         b.write(to, &range, Some(event), false);
         self.counts.copies += 1;
         match (from.number(), to.number()) {
@@ -445,12 +455,26 @@ fn device_of(devices: &[Device], from: Place, to: Place) -> String {
 
 /// The same accesses with every byte in one only: what is read by one and written by another is both. A buffer of
 /// which no byte is used is not there: its memory is not needed.
-fn disjoint(accesses: &[Access]) -> Vec<Access> {
+fn disjoint(accesses: &[Access]) -> Accesses {
+    let meet = |a: &Access, b: &Access| {
+        a.buffer == b.buffer && a.range.start.max(b.range.start) < a.range.end.min(b.range.end)
+    };
+    let mut apart = Accesses::new();
+    for a in accesses.iter().filter(|a| !a.range.is_empty()) {
+        if apart.iter().any(|b| meet(a, b)) {
+            return split(accesses);
+        }
+        apart.push(a.clone());
+    }
+    apart
+}
+
+fn split(accesses: &[Access]) -> Accesses {
     let mut buffers: BTreeMap<BufferId, Vec<&Access>> = BTreeMap::new();
     for a in accesses {
         buffers.entry(a.buffer).or_default().push(a);
     }
-    let mut out: Vec<Access> = Vec::new();
+    let mut out = Accesses::new();
     for (buffer, all) in buffers {
         let mut ends: Vec<u64> = all.iter().flat_map(|a| [a.range.start, a.range.end]).collect();
         ends.sort_unstable();

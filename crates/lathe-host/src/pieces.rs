@@ -47,36 +47,43 @@ impl<T: Clone + PartialEq> Pieces<T> {
         if range.start >= range.end {
             return;
         }
-        self.cut(range.start);
-        self.cut(range.end);
-        let mut start = 0;
-        for (end, value) in &mut self.pieces {
-            if start >= range.start && *end <= range.end {
-                change(start..*end, value);
-            }
+        let first = self.cut(range.start);
+        let last = self.cut(range.end);
+        let mut start = range.start;
+        for (end, value) in &mut self.pieces[first..last] {
+            change(start..*end, value);
             start = *end;
         }
-        self.merge();
+        self.merge(first.saturating_sub(1), last);
     }
 
-    /// Makes a boundary at a place.
-    fn cut(&mut self, at: u64) {
+    /// Makes a boundary at a place; the number of the piece that begins there.
+    fn cut(&mut self, at: u64) -> usize {
         let n = self.pieces.partition_point(|p| p.0 <= at);
         let begins = n.checked_sub(1).map_or(0, |m| self.pieces[m].0);
-        if at > begins && n < self.pieces.len() {
-            let value = self.pieces[n].1.clone();
-            self.pieces.insert(n, (at, value));
+        if at == begins || n == self.pieces.len() {
+            return n;
         }
+        let value = self.pieces[n].1.clone();
+        self.pieces.insert(n, (at, value));
+        n + 1
     }
 
-    fn merge(&mut self) {
-        self.pieces.dedup_by(|later, earlier| {
-            let same = later.1 == earlier.1;
-            if same {
-                earlier.0 = later.0;
+    /// Makes equal neighbours from one piece to another one piece.
+    fn merge(&mut self, first: usize, last: usize) {
+        let mut kept = first;
+        let end = (last + 1).min(self.pieces.len());
+        for n in first + 1..end {
+            if self.pieces[n].1 == self.pieces[kept].1 {
+                self.pieces[kept].0 = self.pieces[n].0;
+            } else {
+                kept += 1;
+                self.pieces.swap(kept, n);
             }
-            same
-        });
+        }
+        if kept + 1 < end {
+            self.pieces.drain(kept + 1..end);
+        }
     }
 }
 

@@ -87,7 +87,10 @@ pub enum Action {
         after: Vec<Event>,
     },
     /// The kernel of the launch that the plan is for.
-    Launch { event: Event, stream: Stream, after: Vec<Event> },
+    ///
+    /// Where it `replaces` the launch before it in its stream, whoever waits for that one may as well wait for this one:
+    /// drivers need not tell the ends of the two apart.
+    Launch { event: Event, stream: Stream, after: Vec<Event>, replaces: bool },
     /// The memory of a buffer is given back once these have ended.
     Free { at: Place, buffer: BufferId, after: Vec<Event> },
 }
@@ -102,4 +105,13 @@ pub struct Plan {
     pub event: Option<Event>,
     /// What was evicted from which device, for a message to the user.
     pub evicted: Vec<(Place, BufferId)>,
+}
+
+impl Plan {
+    pub(crate) fn clear(&mut self) {
+        self.actions.clear();
+        self.wait.clear();
+        self.event = None;
+        self.evicted.clear();
+    }
 }

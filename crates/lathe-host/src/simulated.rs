@@ -79,6 +79,10 @@ pub struct Simulated {
     running: BTreeMap<Stream, Op>,
     /// How actions ended, by their marks.
     outcomes: BTreeMap<u64, Option<Fault>>,
+    /// The newest mark of each stream.
+    newest: BTreeMap<Stream, u64>,
+    /// Launches whose ends are told with that of a launch which replaced them.
+    with: BTreeMap<u64, u64>,
     random: ChaCha8Rng,
     next: u64,
     clock: f64,
@@ -96,6 +100,8 @@ impl Simulated {
             queues: BTreeMap::new(),
             running: BTreeMap::new(),
             outcomes: BTreeMap::new(),
+            newest: BTreeMap::new(),
+            with: BTreeMap::new(),
             random: ChaCha8Rng::seed_from_u64(seed),
             next: 0,
             clock: 0.0,
@@ -177,10 +183,13 @@ impl Simulated {
             assert!(self.memory.contains_key(&p.memory), "an action uses memory that is gone: {p:?}");
         }
         self.next += 1;
-        let op = Op { mark: self.next, after: after.to_vec(), kind, parts, read: Vec::new() };
+        let after = after.iter().map(|m| self.told_with(*m)).collect();
+        let op = Op { mark: self.next, after, kind, parts, read: Vec::new() };
+        let mark = op.mark;
         self.queues.entry(stream).or_default().push_back(op);
+        self.newest.insert(stream, mark);
         self.pass(4);
-        Ok(self.next)
+        Ok(mark)
     }
 
     /// Lets one action begin or end; whether there was one.
@@ -259,6 +268,15 @@ impl Simulated {
         self.outcomes.insert(op.mark, fault);
     }
 
+    /// The mark with which the end of an action is told.
+    fn told_with(&self, mark: u64) -> u64 {
+        let mut last = mark;
+        while let Some(next) = self.with.get(&last) {
+            last = *next;
+        }
+        last
+    }
+
     fn is_live(&self, mark: u64) -> bool {
         self.running.values().chain(self.queues.values().flatten()).any(|o| o.mark == mark)
     }
@@ -327,15 +345,19 @@ impl Driver for Simulated {
         &mut self,
         stream: Stream,
         after: &[(usize, u64)],
-        work: Work,
+        work: &Work,
         memory: &[Option<&Id>],
+        replaces: bool,
     ) -> Result<(usize, u64), Fault> {
         let one =
             |(a, m): (&Access, &Option<&Id>)| m.map(|m| part(*m, &a.range, a.mode.reads(), a.mode.writes()));
         let parts = work.accesses.iter().zip(memory).filter_map(one).collect();
         let after: Vec<u64> = after.iter().map(|m| m.1).collect();
         let kind = Kind::Kernel { seed: work.seed, ending: work.ending };
-        Ok((stream.device as usize, self.push(stream, &after, kind, parts)?))
+        let before = self.newest.get(&stream).copied().filter(|_| replaces && self.random.gen_bool(0.8));
+        let mark = self.push(stream, &after, kind, parts)?;
+        self.with.extend(before.map(|b| (b, mark)));
+        Ok((stream.device as usize, mark))
     }
 
     fn mark(&mut self, stream: Stream, after: &[(usize, u64)]) -> Result<(usize, u64), Fault> {
@@ -345,7 +367,8 @@ impl Driver for Simulated {
 
     fn ended(&mut self, mark: &(usize, u64)) -> Result<bool, Fault> {
         self.pass(3);
-        match self.outcomes.get(&mark.1) {
+        let told = self.outcomes.contains_key(&self.told_with(mark.1)) || self.lost[mark.0].is_some();
+        match self.outcomes.get(&mark.1).filter(|_| told) {
             Some(Some(fault)) => Err(fault.clone()),
             Some(None) => Ok(true),
             None => match &self.lost[mark.0] {
@@ -356,7 +379,7 @@ impl Driver for Simulated {
     }
 
     fn wait(&mut self, mark: &(usize, u64)) -> Result<(), Fault> {
-        while self.is_live(mark.1) {
+        while self.is_live(self.told_with(mark.1)) {
             if !self.step() {
                 let never = |o: &Op| matches!(o.kind, Kind::Kernel { ending: Ending::Never, .. });
                 assert!(self.running.values().any(never), "waits for what never ends: {:?}", self.queues);

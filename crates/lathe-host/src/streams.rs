@@ -2,7 +2,9 @@
 
 use crate::Event;
 use crate::events::Events;
-use crate::plan::Stream;
+use crate::plan::{Access, Stream};
+use smallvec::SmallVec;
+use std::sync::Arc;
 
 /// The queues of one device: one for copies to it, one for copies from it, so that both run beside kernels, and several for
 /// launches, so that independent ones run side by side.
@@ -10,8 +12,18 @@ use crate::plan::Stream;
 pub(crate) struct Streams {
     device: u32,
     /// What each queue for launches was given last.
-    last: Vec<Option<Event>>,
+    last: Vec<Option<Last>>,
 }
+
+#[derive(Clone, Debug)]
+struct Last {
+    event: Event,
+    name: Arc<str>,
+    accesses: Accesses,
+}
+
+/// Accesses of a launch; mostly few.
+pub(crate) type Accesses = SmallVec<[Access; 6]>;
 
 const UP: u32 = 0;
 const DOWN: u32 = 1;
@@ -39,18 +51,47 @@ impl Streams {
 
     /// For a launch after these events: the queue whose last action it waits for anyway, else one that has nothing to do,
     /// else the one that was used the longest ago.
-    pub(crate) fn launch(&self, after: &[Event], events: &Events) -> Stream {
-        let follows = (0..self.last.len()).filter(|n| self.last[*n].is_some_and(|e| after.contains(&e)));
-        let newest = follows.max_by_key(|n| self.last[*n]);
-        let idle = || (0..self.last.len()).find(|n| self.last[*n].is_none_or(|e| !events.is_pending(e)));
-        let oldest = || (0..self.last.len()).min_by_key(|n| self.last[*n]);
+    pub(crate) fn launch(&self, after: [&[Event]; 2], events: &Events) -> Stream {
+        let last = |n: &usize| self.last[*n].as_ref().map(|l| l.event);
+        let all = || 0..self.last.len();
+        let follows = all().filter(|n| last(n).is_some_and(|e| after.iter().any(|a| a.contains(&e))));
+        let newest = follows.max_by_key(last);
+        let idle = || all().find(|n| last(n).is_none_or(|e| !events.is_pending(e)));
+        let oldest = || all().min_by_key(last);
         let n = newest.or_else(idle).or_else(oldest).unwrap_or(0);
         Stream { device: self.device, number: LAUNCHES + n as u32 }
     }
 
-    pub(crate) fn given(&mut self, stream: Stream, event: Event) {
-        if let Some(last) = stream.number.checked_sub(LAUNCHES).and_then(|n| self.last.get_mut(n as usize)) {
-            *last = Some(event);
+    /// Remembers a launch that a queue was given. Whether it replaces the launch before it there: the same kernel uses all
+    /// that that one used, so that whoever must wait for that one must wait for this one, too, and a failure of either has
+    /// the same name.
+    pub(crate) fn given(
+        &mut self,
+        stream: Stream,
+        event: Event,
+        name: Arc<str>,
+        accesses: &Accesses,
+    ) -> bool {
+        let last = stream.number.checked_sub(LAUNCHES).and_then(|n| self.last.get_mut(n as usize));
+        let Some(last) = last else { return false };
+        let covers = |of: &Access, by: &Access| {
+            of.buffer == by.buffer
+                && by.range.start <= of.range.start
+                && of.range.end <= by.range.end
+                && (by.mode.writes() || !of.mode.writes())
+        };
+        match last {
+            Some(l) => {
+                let same =
+                    l.name == name && l.accesses.iter().all(|of| accesses.iter().any(|by| covers(of, by)));
+                (l.event, l.name) = (event, name);
+                l.accesses.clone_from(accesses);
+                same
+            }
+            None => {
+                *last = Some(Last { event, name, accesses: accesses.clone() });
+                false
+            }
         }
     }
 }

@@ -7,6 +7,7 @@ use crate::library::{function, open};
 use lathe_diagnostics::Diagnostic;
 use lathe_source::device::DeviceKernel;
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 pub(crate) type Result_ = c_int;
@@ -91,6 +92,8 @@ pub(crate) struct Opened {
     events: [Mutex<Vec<usize>>; 2],
     /// Places of pinned memory that nobody uses.
     slots: Mutex<Vec<usize>>,
+    /// Something on it did not end.
+    given_up: AtomicBool,
     _library: libloading::Library,
 }
 
@@ -231,6 +234,7 @@ fn open_in(library: libloading::Library, number: usize) -> Result<Opened, Why> {
         streams: Mutex::default(),
         events: Default::default(),
         slots: Mutex::default(),
+        given_up: AtomicBool::new(false),
         _library: library,
     })
 }
@@ -252,7 +256,12 @@ impl Opened {
 
     /// Makes the device's context this thread's current one until the guard is dropped: the caller may use another device.
     /// Without a current context, a thread uses the first device, whose context may as well stay.
+    ///
+    /// # Errors
+    /// `E0855` for a device that was given up: most of what its driver is asked for would wait for what does not end. So
+    /// whatever is on such a device stays there.
     pub fn enter(&self) -> Result<Entered<'_>, Diagnostic> {
+        self.answers()?;
         let mut before: Handle = std::ptr::null_mut();
         self.check("asking for the context", (self.calls.get_context)(&mut before))?;
         let here = before as usize == self.context;
@@ -261,6 +270,23 @@ impl Opened {
         }
         let stays = here || before.is_null() && self.number == 0;
         Ok(Entered { calls: &self.calls, before: (!stays).then_some(before) })
+    }
+
+    /// Something on this device did not end in time: nothing is asked of it any more by this process.
+    pub fn give_up(&self) {
+        self.given_up.store(true, Ordering::Relaxed);
+    }
+
+    /// # Errors
+    /// `E0855` for a device that was given up.
+    pub fn answers(&self) -> Result<(), Diagnostic> {
+        if !self.given_up.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let text =
+            format!("{} was given up: something that this process started there does not end", self.name);
+        Err(Diagnostic::error(lathe_host::codes::LOST, text)
+            .help("other processes can use it once this one has ended"))
     }
 
     /// The stream of a number, made when it is first used; it is not ordered with the default stream.

@@ -11,7 +11,7 @@ use crate::nvrtc::nvrtc;
 use crate::work::{Memory, Outcome, Queue, Start};
 use lathe_diagnostics::Diagnostic;
 use lathe_source::device::Language;
-use std::collections::HashMap;
+use smallvec::SmallVec;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -28,7 +28,7 @@ pub struct Kernel {
     made: Made,
 }
 
-type Made = Arc<Mutex<HashMap<(bool, usize), Arc<Function>>>>;
+type Made = Arc<Mutex<Vec<((bool, usize), Arc<Function>)>>>;
 
 impl Kernel {
     /// The only kernel of a source in CUDA C.
@@ -96,7 +96,7 @@ impl Kernel {
             Opened::OpenCl(d) => (false, d.number),
         };
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(f) = made.get(&key) {
+        if let Some((_, f)) = made.iter().find(|m| m.0 == key) {
             return Ok(Arc::clone(f));
         }
         let start = Instant::now();
@@ -140,7 +140,7 @@ impl Kernel {
             }
         };
         let function = Arc::new(function);
-        made.insert(key, Arc::clone(&function));
+        made.push((key, Arc::clone(&function)));
         let mut state = shared.lock()?;
         state.compiled += u64::from(compiled);
         state.reused += u64::from(!compiled);
@@ -204,8 +204,7 @@ impl Kernel {
             return Err(Diagnostic::error(codes::ARGUMENTS, text)
                 .help(format!("in this order: {}", names.join(", "))));
         }
-        let (mut given, mut rest, mut buffers) =
-            (Vec::with_capacity(self.parameters.len()), arguments.iter(), 0);
+        let (mut given, mut rest, mut buffers) = (SmallVec::new(), arguments.iter(), 0);
         for p in self.parameters.iter() {
             if p.local {
                 given.push(Given::Local(grid.shared));
@@ -257,7 +256,7 @@ fn unpacked(bytes: &[u8]) -> Option<(String, Vec<u8>)> {
 pub(crate) struct Prepared {
     function: Arc<Function>,
     grid: function::Grid,
-    given: Vec<Given>,
+    given: SmallVec<[Given; 6]>,
 }
 
 enum Given {
@@ -272,7 +271,7 @@ impl Start for Prepared {
         if self.grid.blocks.contains(&0) {
             return Ok(Outcome::None);
         }
-        let mut arguments = Vec::with_capacity(self.given.len());
+        let mut arguments: SmallVec<[function::Argument; 8]> = SmallVec::new();
         for g in &self.given {
             arguments.push(match g {
                 Given::Memory(n, offset) => match memory.get(*n).copied().flatten() {

@@ -16,6 +16,7 @@ use lathe_diagnostics::Diagnostic;
 use lathe_engine::Code;
 use lathe_engine::memory::Shape;
 use lathe_host::{Access, Event, Executor, Place};
+use smallvec::SmallVec;
 use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -282,7 +283,7 @@ impl Device {
     pub fn launch(&self, kernel: &Kernel, grid: Grid, arguments: &[Argument]) -> Result<Launch, Diagnostic> {
         let prepared = self.prepare(kernel, grid, arguments)?;
         let accesses = self.accesses(kernel.name(), arguments)?;
-        self.give(kernel.name(), &accesses, Arc::new(prepared))
+        self.give(kernel.name(), &accesses, &prepared)
     }
 
     /// Compiles a kernel now, which its first launch would do otherwise.
@@ -345,7 +346,7 @@ impl Device {
         let offsets = accesses.iter().map(|a| a.range.start).collect();
         let started = AtomicU64::new(0);
         let work = Invocation { kernels: Arc::clone(kernels), known, offsets, seen: None, started };
-        self.give(&func.name, &accesses, Arc::new(work)).map(Ok)
+        self.give(&func.name, &accesses, &work).map(Ok)
     }
 
     /// Starts something that uses buffers as the tags say: a library that takes addresses (or `cl_mem`) and a stream (or a
@@ -361,7 +362,7 @@ impl Device {
     ) -> Result<Launch, Diagnostic> {
         let accesses = self.accesses(name, arguments)?;
         let offsets = accesses.iter().map(|a| a.range.start).collect();
-        self.give(name, &accesses, Arc::new(Called { offsets, library }))
+        self.give(name, &accesses, &Called { offsets, library })
     }
 
     /// Copies what is not there of a part to the device, without waiting.
@@ -387,7 +388,7 @@ impl Device {
         &self,
         name: &str,
         accesses: &[Access],
-        work: Arc<dyn Start>,
+        work: &(dyn Start + 'static),
     ) -> Result<Launch, Diagnostic> {
         let event = self.shared.lock()?.executor.launch(name, self.number, accesses, work)?;
         Ok(Launch { shared: Arc::clone(&self.shared), event })
@@ -401,8 +402,8 @@ impl Device {
         Ok(Access { buffer: part.buffer, range: part.range.clone(), mode })
     }
 
-    pub(crate) fn accesses(&self, name: &str, arguments: &[Argument]) -> Result<Vec<Access>, Diagnostic> {
-        let mut out = Vec::with_capacity(arguments.len());
+    pub(crate) fn accesses(&self, name: &str, arguments: &[Argument]) -> Result<Accesses, Diagnostic> {
+        let mut out = Accesses::new();
         for a in arguments {
             match &a.0 {
                 What::Array { part, mode: Some(mode) } => out.push(self.access(part, *mode)?),
@@ -417,6 +418,9 @@ impl Device {
         Ok(out)
     }
 }
+
+/// What the buffers among arguments are used for.
+pub(crate) type Accesses = SmallVec<[Access; 8]>;
 
 /// What a library is given at a launch.
 pub struct Library<'a> {

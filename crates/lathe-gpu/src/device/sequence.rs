@@ -36,7 +36,7 @@ impl Sequence {
     /// As [`Device::launch`]; nothing is started.
     pub fn add(&mut self, kernel: &Kernel, grid: Grid, arguments: &[Argument]) -> Result<(), Diagnostic> {
         let work: Arc<dyn Start> = Arc::new(self.device.prepare(kernel, grid, arguments)?);
-        let accesses = self.device.accesses(kernel.name(), arguments)?;
+        let accesses = self.device.accesses(kernel.name(), arguments)?.into_vec();
         self.steps.push(Step { accesses, work });
         self.made = None;
         Ok(())
@@ -64,7 +64,7 @@ impl Sequence {
             let steps = Steps { steps, graph: Mutex::new(None) };
             (accesses, Arc::new(steps))
         });
-        self.device.give(&self.name, accesses, Arc::clone(steps) as Arc<dyn Start>)
+        self.device.give(&self.name, accesses, &**steps)
     }
 }
 

@@ -78,9 +78,9 @@ impl Shared {
         }
     }
 
-    /// The first device of CUDA, whose driver pins memory of the host.
+    /// The first device of CUDA that answers, whose driver pins memory of the host.
     pub(crate) fn cuda(&self) -> Option<&'static CudaDevice> {
-        self.opened.iter().find_map(|d| d.cuda())
+        self.opened.iter().filter_map(|d| d.cuda()).find(|d| d.answers().is_ok())
     }
 
     pub(crate) fn opened(&self, device: usize) -> Opened {

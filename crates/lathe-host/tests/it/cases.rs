@@ -138,3 +138,27 @@ fn the_state_stays_small() {
     }
     assert!(sizes[1] <= sizes[0] + sizes[0] / 4, "{sizes:?}");
 }
+
+/// A launch like the one before it replaces it; one that leaves something of it for others does not.
+#[test]
+fn launches_that_use_the_same_again_replace_one_another() {
+    let mut host = Host::new(vec![device(&[], None)]);
+    let (x, y) = (host.buffer(8, true), host.buffer(8, true));
+    let mut replaces = |name: &str, accesses: &[Access]| match host
+        .launch(name, 0, accesses)
+        .expect("a launch")
+        .actions
+        .last()
+    {
+        Some(Action::Launch { replaces, .. }) => *replaces,
+        other => panic!("no launch: {other:?}"),
+    };
+    let both = [access(y, 0..8, Mode::ReadWrite), access(x, 0..8, Mode::Read)];
+    assert!(!replaces("a", &both));
+    assert!(replaces("a", &both));
+    assert!(!replaces("b", &both), "a failure would have the wrong name");
+    // The part of `y` that this one leaves alone could be waited for without it.
+    assert!(!replaces("b", &[access(y, 0..4, Mode::ReadWrite), access(x, 0..8, Mode::Read)]));
+    assert!(replaces("b", &both));
+    assert!(!replaces("b", &[access(y, 0..8, Mode::Read), access(x, 0..8, Mode::Read)]));
+}

@@ -38,7 +38,7 @@ impl Fake {
         ending: Ending,
     ) -> Result<Event, Diagnostic> {
         let work = Work { seed, accesses: accesses.to_vec(), ending };
-        self.executor.launch(name, device, accesses, work)
+        self.executor.launch(name, device, accesses, &work)
     }
 
     pub fn read(&mut self, buffer: BufferId, range: Range<u64>) -> Result<Vec<u8>, Diagnostic> {

@@ -25,6 +25,7 @@ fn what_failed_is_told_where_it_is_read_and_nowhere_else() {
                 (fake.buffer(12, Some(&data)), data.into_iter().map(Ok).collect())
             })
             .collect();
+        let mut last = None;
         for step in 0..25u64 {
             let n = r.gen_range(0..3);
             let (a, b) = (r.gen_range(0..=12u64), r.gen_range(0..=12u64));
@@ -43,12 +44,17 @@ fn what_failed_is_told_where_it_is_read_and_nowhere_else() {
                 read += 1;
                 continue;
             }
-            let m = r.gen_range(0..3);
+            // Some are what was launched last once more, whose end may be told with that of this one.
+            let again = last.take().filter(|_| r.gen_bool(0.5));
+            let (n, range, m, name) =
+                again.unwrap_or_else(|| (n, range, r.gen_range(0..3), format!("launch {step}")));
+            last = Some((n, range.clone(), m, name.clone()));
+            let here = range.start as usize..range.end as usize;
             let accesses = [
                 Access { buffer: model[n].0, range: range.clone(), mode: Mode::Read },
                 Access { buffer: model[m].0, range: 0..6, mode: Mode::Write },
             ];
-            let (name, fails) = (format!("launch {step}"), r.gen_bool(0.15));
+            let fails = r.gen_bool(0.15);
             let ending = if fails { Ending::Fault } else { Ending::Well };
             // What a launch both reads and writes, it reads first.
             let seen: Result<Vec<u8>, String> = model[n].1[here].iter().cloned().collect();

@@ -83,6 +83,7 @@ fn random_programs_do_what_they_do_in_their_order() {
         let mut model =
             Model { devices, bytes: BTreeMap::new(), shared: BTreeSet::new(), up: 0, down: 0, between: 0 };
         let mut ids: Vec<BufferId> = Vec::new();
+        let mut last: Option<Launched> = None;
         for step in 0..r.gen_range(5..40u64) {
             match r.gen_range(0..10) {
                 0 => make(&mut r, &mut fake, &mut model, &mut ids),
@@ -90,6 +91,7 @@ fn random_programs_do_what_they_do_in_their_order() {
                     let id = ids.swap_remove(r.gen_range(0..ids.len()));
                     fake.release(id);
                     model.bytes.remove(&id);
+                    last = last.filter(|l| l.1.iter().all(|a| a.buffer != id));
                 }
                 _ if ids.is_empty() => make(&mut r, &mut fake, &mut model, &mut ids),
                 2 | 3 => read(&mut r, &mut fake, &mut model, &ids, seed),
@@ -104,7 +106,10 @@ fn random_programs_do_what_they_do_in_their_order() {
                             Byte { value: Some(v), places };
                     }
                 }
-                _ => refused += u32::from(!launch(&mut r, &mut fake, &mut model, &ids, (seed, step))),
+                _ => {
+                    refused +=
+                        u32::from(!launch(&mut r, &mut fake, &mut model, &ids, (seed, step), &mut last))
+                }
             }
         }
         for id in ids {
@@ -175,17 +180,23 @@ fn read(r: &mut ChaCha8Rng, fake: &mut Fake, model: &mut Model, ids: &[BufferId]
     }
 }
 
-/// Whether it was possible.
+/// A device, and what a launch there used.
+type Launched = (usize, Vec<Access>);
+
+/// Whether it was possible. Some are what was launched last once more.
 fn launch(
     r: &mut ChaCha8Rng,
     fake: &mut Fake,
     model: &mut Model,
     ids: &[BufferId],
     (seed, step): (u64, u64),
+    last: &mut Option<Launched>,
 ) -> bool {
-    let device = r.gen_range(0..model.devices.len());
-    let mut accesses: Vec<Access> = Vec::new();
-    for _ in 0..r.gen_range(1..=4) {
+    let again = last.take().filter(|_| r.gen_bool(0.3));
+    let device = again.as_ref().map_or_else(|| r.gen_range(0..model.devices.len()), |l| l.0);
+    let mut accesses: Vec<Access> = again.map(|l| l.1).unwrap_or_default();
+    let fresh = if accesses.is_empty() { r.gen_range(1..=4) } else { 0 };
+    for _ in 0..fresh {
         let buffer = ids[r.gen_range(0..ids.len())];
         let mode = [Mode::Read, Mode::Read, Mode::Write, Mode::ReadWrite][r.gen_range(0..4)];
         accesses.push(Access { buffer, range: part(r, model.bytes[&buffer].len() as u64), mode });
@@ -213,6 +224,7 @@ fn launch(
         seen.extend(model.bytes[&a.buffer][at(a)].iter().filter_map(|b| b.value));
         at(a).for_each(|i| model.fetch(a.buffer, i, device));
     }
+    *last = Some((device, accesses.clone()));
     for a in accesses.iter().filter(|a| a.mode.writes()) {
         let places = model.places(a.buffer, 2u64 << device);
         for i in at(a) {

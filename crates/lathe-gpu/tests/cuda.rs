@@ -1,0 +1,106 @@
+//! What the driver of CUDA is asked for, and what becomes of faults there: with a driver that has no device.
+
+mod driver;
+
+use driver::{calls, devices, is_inside};
+use lathe_gpu::device::{Buffer, Device, Kernel, PinnedBuffer, dim3, read, read_write, write};
+use lathe_host::codes::{FAILED, LOST};
+
+/// Runs the body in a process of its own, with the driver.
+macro_rules! inside {
+    ($name:literal, $set:expr, $body:block) => {
+        if !is_inside() {
+            let (well, text) = driver::run(&["--exact", $name, "--nocapture"], $set);
+            assert!(well && text.contains("1 passed"), "{text}");
+            return;
+        }
+        $body
+    };
+}
+
+fn kernel(name: &str) -> Kernel {
+    Kernel::cuda(&format!("extern \"C\" __global__ void {name}(float *y, const float *x, int n) {{}}"))
+        .expect("a kernel")
+}
+
+fn add(device: &Device, kernel: &Kernel, y: &Buffer<f32>, x: &Buffer<f32>) {
+    let arguments = [read_write(y), read(x), (y.len() as i32).into()];
+    device.launch(kernel, dim3(1, 32), &arguments).expect("a launch");
+}
+
+/// A launch that uses what the one before it did costs a launch of the driver and nothing else: no event, no allocation.
+#[test]
+fn launches_that_follow_one_another_need_no_events() {
+    inside!("launches_that_follow_one_another_need_no_events", &[], {
+        let devices = devices();
+        let device = devices.device(0).expect("a device");
+        let kernel = kernel("add");
+        let x = Buffer::from_slice(&devices, &[1f32; 64]).expect("a buffer");
+        let y = Buffer::from_slice(&devices, &[0f32; 64]).expect("a buffer");
+        add(&device, &kernel, &y, &x);
+        let names = ["cuLaunchKernel", "cuEventRecord", "cuEventQuery", "cuMemAlloc_v2", "cuStreamWaitEvent"];
+        let before = names.map(calls);
+        (0..60).for_each(|_| add(&device, &kernel, &y, &x));
+        let made: Vec<i64> = names.iter().zip(before).map(|(n, b)| calls(n) - b).collect();
+        assert_eq!(made, [60, 0, 0, 0, 0]);
+        assert_eq!(y.to_vec().expect("it was written"), [61.0; 64]);
+        // What is still to be seen of another launch has an event of its own.
+        let z = Buffer::from_slice(&devices, &[0f32; 64]).expect("a buffer");
+        let before = calls("cuEventRecord");
+        add(&device, &kernel, &y, &x);
+        add(&device, &kernel, &z, &y);
+        assert!(calls("cuEventRecord") > before);
+        assert_eq!(z.to_vec().expect("it was written"), [62.0; 64]);
+    });
+}
+
+/// The error says so, the other device goes on, nothing waits for the kernel, and the process ends by itself.
+#[test]
+fn a_kernel_that_does_not_end_is_left_behind() {
+    inside!("a_kernel_that_does_not_end_is_left_behind", &[("LATHE_DEVICE_SECONDS", "1")], {
+        let devices = devices();
+        let (one, other) = (devices.device(0).expect("a device"), devices.device(1).expect("a device"));
+        let (endless, good) = (kernel("endless"), kernel("add"));
+        let x = PinnedBuffer::from_slice(&devices, &[1f32; 64]).expect("a buffer");
+        let y = PinnedBuffer::from_slice(&devices, &[0f32; 64]).expect("a buffer");
+        let z = PinnedBuffer::from_slice(&devices, &[0f32; 64]).expect("a buffer");
+        let arguments = |y| [read_write(y), read(&x), 64i32.into()];
+        one.launch(&endless, dim3(1, 32), &arguments(&y)).expect("a launch");
+        let d = y.to_vec().expect_err("it does not end");
+        assert!(d.code == FAILED && d.message.contains("endless"), "{d}");
+        let d = one.launch(&good, dim3(1, 32), &arguments(&z)).err().expect("the device is lost");
+        assert_eq!(d.code, LOST);
+        other.launch(&good, dim3(1, 32), &arguments(&z)).expect("a launch");
+        assert_eq!(z.to_vec().expect("the other device goes on"), [1.0; 64]);
+        assert_eq!(x.to_vec().expect("the host has it"), [1.0; 64]);
+        // Memory, modules, and memory that the lost device may still write to: none is given back to it.
+        drop((x, y, z, endless, good, one, other));
+        let d = lathe_gpu::device::Devices::named("cuda:0").err().expect("it was given up");
+        assert_eq!(d.code, LOST);
+        drop(devices);
+        let rest = lathe_gpu::device::Devices::named("cuda:1").expect("a device");
+        let again = PinnedBuffer::from_slice(&rest, &[1f32; 64]).expect("a buffer");
+        assert_eq!(again.to_vec().expect("the host has it"), [1.0; 64]);
+    });
+}
+
+#[test]
+fn a_fault_takes_its_device_and_is_told_by_its_name() {
+    inside!("a_fault_takes_its_device_and_is_told_by_its_name", &[], {
+        let devices = devices();
+        let (one, other) = (devices.device(0).expect("a device"), devices.device(1).expect("a device"));
+        let (wild, good) = (kernel("wild"), kernel("add"));
+        let x = Buffer::from_slice(&devices, &[1f32; 64]).expect("a buffer");
+        let y = Buffer::from_slice(&devices, &[0f32; 64]).expect("a buffer");
+        (0..3).for_each(|_| add(&one, &good, &y, &x));
+        assert_eq!(y.to_vec().expect("it was written"), [3.0; 64]);
+        add(&one, &good, &y, &x);
+        y.to_vec().expect("it was written");
+        let z = Buffer::<f32>::new(&devices, 64).expect("a buffer");
+        one.launch(&wild, dim3(1, 32), &[write(&z), read(&x), 64i32.into()]).expect("a launch");
+        let d = z.to_vec().expect_err("a fault");
+        assert!(d.code == FAILED && d.message.contains("wild"), "{d}");
+        add(&other, &good, &y, &x);
+        assert_eq!(y.to_vec().expect("the other device goes on"), [5.0; 64]);
+    });
+}
