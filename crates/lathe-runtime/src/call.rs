@@ -10,8 +10,8 @@ use lathe_abi::{CheckKind, KernelFn, dtype, status};
 use lathe_diagnostics::Diagnostic;
 use lathe_engine::{Code, dtype_of};
 use lathe_ir::visit::substitute;
-use lathe_ir::{Expr, Function, ParamKind, Scalar, Type, VarId};
-use lathe_poly::sizes::{self, size_sources};
+use lathe_ir::{Expr, Function, Mode, ParamKind, Scalar, Type, VarId};
+use lathe_poly::sizes::{self, SizeSource, size_sources};
 use std::collections::HashMap;
 use std::mem::MaybeUninit;
 
@@ -268,22 +268,63 @@ impl Kernel {
     }
 
     fn wrong_shape(&self, param: usize, dim: usize, args: &[ArgView]) -> Diagnostic {
-        let name = self.signature.param(param);
-        let given = args.get(param).map_or(0, |a| at(a.shape(), dim));
-        let known = self.known_values(args);
-        let want = self.extents(param).get(dim).and_then(|e| substitute(e, &known).as_int());
-        let want = want.map_or_else(|| "another extent".to_string(), |w| format!("extent {w}"));
-        let mut d = Diagnostic::error(
-            codes::ARGUMENT_SHAPE,
-            format!("dimension {dim} of `{name}` must have {want}, but the argument has {given}"),
-        );
         let f = &self.signature.function;
-        for s in size_sources(f, &|_| true) {
+        let given = |(param, dim): (usize, usize)| args.get(param).map_or(0, |a| at(a.shape(), dim));
+        let extent = |(param, dim): (usize, usize), known: &HashMap<VarId, Expr>| {
+            self.extents(param).get(dim).and_then(|e| substitute(e, known).as_int())
+        };
+        // Inputs say what is meant, where they tell all sizes: results may have been made for the call.
+        let all = size_sources(f, &|_| true);
+        let inputs = size_sources(f, &|p| p.mode != Mode::Out);
+        let each = (0..f.params.len()).flat_map(|p| (0..self.extents(p).len()).map(move |d| (p, d)));
+        let wrong = {
+            let known = self.known_values(&inputs, args);
+            let is_wrong = |p: &(usize, usize)| extent(*p, &known).is_some_and(|e| e != given(*p));
+            let wrong = [(param, dim)].into_iter().chain(each).find(is_wrong);
+            wrong.filter(|_| inputs.len() == all.len())
+        };
+        let (place, sources) = match wrong {
+            Some(place) => (place, inputs),
+            None => ((param, dim), all),
+        };
+        let known = self.known_values(&sources, args);
+        let scope = lathe_ir::text::Scope::of_function(f);
+        // How an extent is declared, where that is more than a number or a size.
+        let declared = |(param, dim): (usize, usize)| match self.extents(param).get(dim) {
+            Some(e) if e.as_int().is_none() && e.as_var().is_none() => {
+                format!(" (`{}`)", lathe_ir::text::print_expr(e, &scope))
+            }
+            _ => String::new(),
+        };
+        let want = extent(place, &known).map_or_else(|| "another extent".to_string(), |w| format!("extent {w}"));
+        let text = format!(
+            "dimension {} of `{}` must have {want}{}, but the argument has {}",
+            place.1,
+            self.signature.param(place.0),
+            declared(place),
+            given(place)
+        );
+        let mut d = Diagnostic::error(codes::ARGUMENT_SHAPE, text);
+        for s in &sources {
             let size = f.sizes.iter().find(|b| b.id == s.equation.size);
             let v = known.get(&s.equation.size).and_then(Expr::as_int);
-            if let (Some(size), Some(v)) = (size, v) {
-                let from = self.signature.param(s.param);
-                d = d.note(format!("{} = {v}, by dimension {} of `{from}`", size.name, s.dim));
+            let (Some(size), Some(v)) = (size, v) else { continue };
+            let from = (s.param, s.dim);
+            let (param, by) = (self.signature.param(s.param), declared(from));
+            d = d.note(format!("{} = {v}, by dimension {} of `{param}`{by}", size.name, s.dim));
+            // The extent that tells a size, and that no size has: those around it are of these sizes.
+            if from == place {
+                let with = |v: i64| {
+                    let mut known = known.clone();
+                    known.insert(size.id, lathe_ir::build::index(v));
+                    extent(place, &known)
+                };
+                let (here, given) = (with(v), Some(given(place)));
+                let beyond = |v: &i64| *v >= 0 && (with(*v).min(here)..=with(*v).max(here)).contains(&given);
+                let near = [Some(v), [v - 1, v + 1].into_iter().find(beyond)].into_iter().flatten();
+                let near: Vec<String> =
+                    near.filter_map(|v| Some(format!("extent {} with {} = {v}", with(v)?, size.name))).collect();
+                d = d.help(format!("pass an array of {}", near.join(", or of ")));
             }
         }
         d
@@ -304,10 +345,10 @@ impl Kernel {
     }
 
     /// Values of sizes and integer scalars under these arguments.
-    fn known_values(&self, args: &[ArgView]) -> HashMap<VarId, Expr> {
+    fn known_values(&self, sources: &[SizeSource], args: &[ArgView]) -> HashMap<VarId, Expr> {
         let f = &self.signature.function;
         let extent = |p: usize, d: usize| args.get(p).and_then(|a| a.shape().get(d)).copied().unwrap_or(0);
-        let sizes = sizes::solve(&size_sources(f, &|_| true), &extent);
+        let sizes = sizes::solve(sources, &extent);
         let mut out: HashMap<VarId, Expr> =
             sizes.into_iter().map(|(id, v)| (id, lathe_ir::build::index(v))).collect();
         for (p, a) in f.params.iter().zip(args) {

@@ -99,7 +99,8 @@ fn sizes_follow_from_extents() {
                 if wrong == extents {
                     continue;
                 }
-                refused(&k, wrong.map(|e| ones(&[e])).into(), "E0811", &["dimension 0"]);
+                // Which extents are possible, and what sizes they mean.
+                refused(&k, wrong.map(|e| ones(&[e])).into(), "E0811", &["dimension 0", "pass an array of extent"]);
             }
         }
     }
