@@ -126,6 +126,9 @@ pub struct RunArgs {
     /// Writes an output: `--output C=c.npy`
     #[arg(long = "output", short = 'o', value_name = "C=FILE", value_parser = assignment)]
     pub outputs: Vec<(String, String)>,
+    /// Runs the `print` and `assert` of the kernel, by default as it is written; `--engine interpreter` does, too
+    #[arg(long, conflicts_with = "check")]
+    pub debug: bool,
     /// Ends the kernel if it takes longer than so many seconds; without `--check`, which runs it again
     #[arg(long, value_name = "SECONDS", value_parser = duration, conflicts_with = "check")]
     pub time_limit: Option<std::time::Duration>,
@@ -265,6 +268,9 @@ pub struct SpaceArgs {
 
 #[derive(Args, Debug)]
 pub struct CheckArgs {
+    /// Shows what the kernels of tests print
+    #[arg(long)]
+    pub debug: bool,
     #[arg(required = true)]
     pub files: Vec<PathBuf>,
 }

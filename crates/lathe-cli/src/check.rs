@@ -15,7 +15,10 @@ pub fn check(a: &CheckArgs, common: &Common) -> Outcome {
     let machine = Machine::host();
     let examine = |file: &PathBuf| -> Result<(Program, ProgramReport), Failure> {
         let program = Program::open(file)?;
-        let report = lathe::check_program(&program, &machine);
+        let mut report = lathe::check_program(&program, &machine);
+        if !a.debug {
+            report.printed.clear();
+        }
         Ok((program, report))
     };
     let mut files = a.files.iter();
@@ -49,6 +52,7 @@ fn told(
     for f in &report.failures {
         render::print(&f.sources, &f.diagnostics);
     }
+    report.printed.iter().for_each(|line| note!("{line}"));
     if !common.json {
         let rules = match (report.rules, report.rules_proved) {
             (0, _) => String::new(),

@@ -10,8 +10,24 @@ use lathe::{ArgView, Array, Build, Diagnostic, Failure, Limits, Mode, Plan, Pool
 use std::path::Path;
 
 pub fn run(a: &RunArgs, common: &Common) -> Outcome {
-    let t = &a.target;
-    let (program, kernel) = target::open(t)?;
+    let (program, kernel) = target::open(&a.target)?;
+    let interpreted = a.target.how.engine.as_deref() == Some("interpreter") && !a.data.check;
+    let debugged = match a.debug || interpreted {
+        true => program.debugging(&kernel.name)?,
+        false => None,
+    };
+    let mut t = a.target.clone();
+    let debug = debugged.is_some();
+    let (program, kernel) = match debugged {
+        Some(program) => {
+            // Strategies that bring its statements out of order are refused.
+            t.how.strategy.get_or_insert_with(|| "naive".to_string());
+            let kernel = program.kernel(Some(&kernel.name))?.clone();
+            (program, kernel)
+        }
+        None => (program, kernel),
+    };
+    let t = &t;
     let at = |d: Diagnostic| Stop::from(Failure::one(&program.sources, d));
     let outputs = target::once("--output", &a.outputs)?;
     for output in outputs.keys() {
@@ -34,6 +50,13 @@ pub fn run(a: &RunArgs, common: &Common) -> Outcome {
     let mut data = data::make_in(&program.lang.module, &kernel, &given).map_err(at)?;
     let sizes = data.named_sizes(&kernel);
     let engine = target::engine(&t.how)?;
+    if debug {
+        lathe::debug::on_host(engine.is_device()).map_err(at)?;
+        if let Some(last) = data.arrays.last_mut() {
+            *last = lathe::debug::log().map_err(at)?;
+        }
+        data.made.remove(lathe::debug::LOG);
+    }
     let build = Build { engine, cache: lathe::Cache::user(), ..Build::default() }.on(&machine);
     let threads = target::threads(&a.data.given);
     let of = target::situation(&t.how, &given, &sizes, &build, threads);
@@ -51,8 +74,22 @@ pub fn run(a: &RunArgs, common: &Common) -> Outcome {
     let start = std::time::Instant::now();
     let mut views: Vec<ArgView> = data.arrays.iter_mut().map(Array::view_mut).collect();
     let limits = Limits { time: a.time_limit, ..Limits::default() };
-    built.call_within(&pool, &mut views, &limits).map_err(at)?;
+    let done = built.call_within(&pool, &mut views, &limits);
     let seconds = start.elapsed().as_secs_f64();
+    if debug {
+        let log = data.arrays.last().and_then(|a| a.to_vec::<i64>()).unwrap_or_default();
+        let shown = program.shown(&kernel.name, &log);
+        for line in &shown.printed {
+            match common.json {
+                true => note!("{line}"),
+                false => say::text(&format!("{line}\n"))?,
+            }
+        }
+        if let Some(f) = shown.failed {
+            return Err(at(lathe::debug::failed(&kernel.name, &f)));
+        }
+    }
+    done.map_err(at)?;
     let check = match before {
         Some(before) => Some(lathe::check_result(&schedule, &build, before, &data, &pool).map_err(at)?),
         None => None,

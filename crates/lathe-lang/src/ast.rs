@@ -210,6 +210,24 @@ pub enum StmtKind {
     },
     /// Ends the innermost `for` or `while`.
     Break,
+    /// `print(…)`, in debug builds.
+    Print {
+        parts: Vec<Printed>,
+    },
+    /// `assert(…)`, in debug builds.
+    Assert {
+        cond: Expr,
+        /// What it says if it fails.
+        says: Vec<Printed>,
+    },
+}
+
+/// What `print` shows.
+#[derive(Clone, Debug)]
+pub enum Printed {
+    /// With `{}` for the values that follow it.
+    Text(String, Span),
+    Value(Expr),
 }
 
 /// `i in lo..hi`, or the bare index `i`.

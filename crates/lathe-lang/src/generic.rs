@@ -382,6 +382,11 @@ impl Choice {
                 StmtKind::Let { name: _, value } => self.in_expr(value),
                 StmtKind::Var { name: _, ty } => self.in_type(ty),
                 StmtKind::Assume { cond } => self.in_expr(cond),
+                StmtKind::Print { parts } => self.in_line(parts),
+                StmtKind::Assert { cond, says } => {
+                    self.in_expr(cond);
+                    self.in_line(says);
+                }
                 StmtKind::Break => {}
             }
         }
@@ -391,6 +396,14 @@ impl Choice {
         if let Some((lo, hi)) = &mut r.bounds {
             self.in_expr(lo);
             self.in_expr(hi);
+        }
+    }
+
+    fn in_line(&self, parts: &mut [ast::Printed]) {
+        for p in parts {
+            if let ast::Printed::Value(e) = p {
+                self.in_expr(e);
+            }
         }
     }
 

@@ -53,7 +53,7 @@ pub use ast::{Derivative, Derived};
 pub use codes::CODES;
 pub use format::format;
 pub use generic::Generic;
-pub use load::{load, load_beside};
+pub use load::{load, load_beside, load_debugging};
 pub use parse::parse;
 
 use lathe_diagnostics::{Diagnostic, FileId, Span};
@@ -147,6 +147,8 @@ pub struct KernelInfo {
     pub span: Span,
     /// The comment lines just before it.
     pub doc: String,
+    /// Its `print` and `assert`, in the order of the source.
+    pub sites: Vec<lower::debug::Site>,
 }
 
 /// A `test` item.

@@ -36,7 +36,22 @@ pub fn load(
     text: &str,
     resolver: &mut dyn Resolver,
 ) -> Result<(Program, Vec<Diagnostic>), Vec<Diagnostic>> {
-    load_beside(map, name, text, resolver, &[])
+    load_all(map, name, text, resolver, &[], None)
+}
+
+/// As [`load`], with the `print` and `assert` of one kernel, which writes what they show to a last parameter
+/// ([`lower::debug`]). Those of kernels that it calls are left out, and so are all tests.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_debugging(
+    map: &mut SourceMap,
+    name: &str,
+    text: &str,
+    resolver: &mut dyn Resolver,
+    kernel: &str,
+) -> Result<(Program, Vec<Diagnostic>), Vec<Diagnostic>> {
+    load_all(map, name, text, resolver, &[], Some(kernel))
 }
 
 /// As [`load`], for a text beside kernels that are written in another notation: strategies may be for those, too.
@@ -50,6 +65,17 @@ pub fn load_beside(
     resolver: &mut dyn Resolver,
     elsewhere: &[&str],
 ) -> Result<(Program, Vec<Diagnostic>), Vec<Diagnostic>> {
+    load_all(map, name, text, resolver, elsewhere, None)
+}
+
+fn load_all(
+    map: &mut SourceMap,
+    name: &str,
+    text: &str,
+    resolver: &mut dyn Resolver,
+    elsewhere: &[&str],
+    debug: Option<&str>,
+) -> Result<(Program, Vec<Diagnostic>), Vec<Diagnostic>> {
     let mut all = Loaded { items: Vec::new(), errors: Vec::new() };
     let mut seen = HashSet::from([name.to_string()]);
     let prelude = map.add("prelude.lathe", PRELUDE);
@@ -59,7 +85,7 @@ pub fn load_beside(
     let main = add(map, name, text, resolver, true, &mut seen, &mut all);
     let mut errors = all.errors;
     let (items, generics) = generic::expand(all.items, &mut errors);
-    let mut program = lower_all(map, prelude, &items, elsewhere, &mut errors);
+    let mut program = lower_all(map, prelude, &items, elsewhere, debug, &mut errors);
     program.file = Some(main);
     if !generics.is_empty() {
         // What is wrong with a generic kernel is wrong with each that it stands for.
@@ -109,6 +135,7 @@ fn lower_all(
     prelude: Vec<Definition>,
     items: &[(Item, bool)],
     elsewhere: &[&str],
+    debug: Option<&str>,
     errors: &mut Vec<Diagnostic>,
 ) -> Program {
     let mut globals = Globals::default();
@@ -150,7 +177,10 @@ fn lower_all(
                 continue;
             }
             Item::Derivative(d) => {
-                program.derivatives.push(d.clone());
+                // Derivatives are of kernels that are not debugged.
+                if debug.is_none() {
+                    program.derivatives.push(d.clone());
+                }
                 continue;
             }
             _ => continue,
@@ -160,23 +190,28 @@ fn lower_all(
             errors.push(lower::types::duplicate(what, &ident, first.span));
             continue;
         }
+        let mut sites = Vec::new();
         let (header, doc) = match item {
             Item::Kernel(k) => {
-                if let Some(f) = lower::kernel::kernel(k, &globals, map, errors) {
+                let debug = debug == Some(k.name.text.as_str());
+                if let Some((f, shows)) = lower::kernel::debugged(k, &globals, map, errors, debug) {
                     program.module.functions.insert(f.name.clone(), f);
+                    sites = shows;
                 }
                 (Some(k.clone()), k.doc.clone())
             }
             Item::Fun(f, doc) => (headers.remove(&f.name_span).flatten(), doc.clone()),
             // Its function is made once all kernels are there, by those who can differentiate.
             Item::Derived(d) => {
-                program.derived.push(d.clone());
+                if debug.is_none() {
+                    program.derived.push(d.clone());
+                }
                 (None, d.doc.clone())
             }
             _ => continue,
         };
         if *main && (what == "kernel" || program.module.functions.contains_key(name)) {
-            program.kernels.push(KernelInfo { name: name.to_string(), span, doc });
+            program.kernels.push(KernelInfo { name: name.to_string(), span, doc, sites });
         }
         targets.push(Target { name, span, header, is_fun: what == "fun" });
     }
@@ -187,7 +222,10 @@ fn lower_all(
         program.library = definitions(library.items);
     }
     strategies(items, &targets, elsewhere, &mut program, errors);
-    tests(map, items, &targets, &globals, &mut program, errors);
+    // A kernel that is debugged has a parameter more than its tests know.
+    if debug.is_none() {
+        tests(map, items, &targets, &globals, &mut program, errors);
+    }
     let Module { structs, ops, .. } = &mut program.module;
     structs.extend(globals.structs.into_values().map(|(s, _)| (s.name.clone(), s)));
     let places: HashMap<Name, Span> = globals.ops.values().map(|(o, span)| (o.name.clone(), *span)).collect();

@@ -248,6 +248,29 @@ impl Kernel {
         }
     }
 
+    /// The same kernel with its `print` and `assert`; none if it has no such statements.
+    fn debugging(&self, py: Python<'_>) -> PyResult<Option<Kernel>> {
+        let name = self.name.clone();
+        let program = Arc::clone(&self.program);
+        let made = py.detach(move || on_large_stack(|| program.debugging(&name)));
+        let Some(program) = made.map_err(|f| errors::raised(py, &f))? else { return Ok(None) };
+        let function = program.kernel(Some(&self.name)).map_err(|f| errors::raised(py, &f))?.clone();
+        Ok(Some(Kernel::of(&function, &Arc::new(program), &self.text)))
+    }
+
+    /// What a call showed, by what it left in its last argument: printed lines, and the exception for an `assert` that failed.
+    #[expect(clippy::needless_pass_by_value, reason = "what Python hands over")]
+    fn shown(
+        &self,
+        py: Python<'_>,
+        log: Vec<i64>,
+    ) -> (Vec<String>, Option<Py<pyo3::exceptions::PyBaseException>>) {
+        let shown = self.program.shown(&self.name, &log);
+        let raised =
+            shown.failed.map(|f| errors::at(py, &self.program.sources, lathe::debug::failed(&self.name, &f)));
+        (shown.printed, raised.map(|e| e.into_value(py)))
+    }
+
     /// The names of the strategies that fit, with their parameters.
     fn strategies(&self) -> Vec<(String, Vec<String>)> {
         let mut out: Vec<(String, Vec<String>)> = Vec::new();

@@ -17,6 +17,7 @@ pub struct Asked<'py> {
     pub threads: Option<usize>,
     pub copy: bool,
     pub timeout: Option<Duration>,
+    pub debug: bool,
     pub named: Vec<(usize, Bound<'py, PyAny>)>,
 }
 
@@ -41,6 +42,10 @@ pub fn asked<'py>(kernel: &Kernel, kwargs: &Bound<'py, PyDict>) -> PyResult<Aske
                 all.threads = Some(threads(&value)?);
             }
             "timeout" => all.timeout = Some(timeout(&value)?),
+            "debug" => match value.cast::<PyBool>() {
+                Ok(b) => all.debug = b.is_true(),
+                Err(_) => return Err(option(&value, "`debug` is True or False")),
+            },
             "copy" => match value.cast::<PyBool>() {
                 Ok(b) => all.copy = b.is_true(),
                 Err(_) => return Err(option(&value, "`copy` is True or False")),
@@ -139,7 +144,7 @@ fn timeout(value: &Bound<'_, PyAny>) -> PyResult<Duration> {
 }
 
 /// The options of a call.
-const OPTIONS: [&str; 7] = ["out", "strategy", "params", "threads", "copy", "specialize", "timeout"];
+const OPTIONS: [&str; 8] = ["out", "strategy", "params", "threads", "copy", "specialize", "timeout", "debug"];
 
 /// The exception for an option whose value has no meaning.
 pub fn option(value: &Bound<'_, PyAny>, what: &str) -> PyErr {

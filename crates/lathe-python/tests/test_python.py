@@ -27,6 +27,14 @@ def both(v):
     return v + 1, v - RADIUS
 
 
+def halved(v):
+    return v / 2, v < 8
+
+
+def is_large(v):
+    return v > 1
+
+
 @lathe.kernel
 def dot(x: lathe.f32["N"], y: lathe.f32["N"]) -> lathe.f32:
     return sum(x[i] * y[i] for i in range(len(x)))
@@ -38,6 +46,20 @@ def total(x: lathe.f32["N"]) -> lathe.f32:
     for i in range(len(x)):
         s += x[i]
     return s
+
+
+@lathe.kernel
+def types_follow_from_functions(x: lathe.f64["N"], y: lathe.out(lathe.f64["N"]), n: lathe.out(lathe.i64["N"])):
+    for i in range(len(x)):
+        times, more = 0, True
+        v, small = halved(x[i])
+        large = is_large(v)
+        while more and large:
+            v, small = halved(v)
+            large = is_large(v)
+            times, more = times + 1, times < 7
+        y[i] = v if small else -v
+        n[i] = times
 
 
 @lathe.kernel
@@ -247,3 +269,9 @@ def test_what_is_not_there_is_refused_by_name(body, named, tmp_path):
     with refused(lathe.SourceError, "E0918", *named.split()) as e:
         exec(compile(file.read_text(), str(file), "exec"), {"__name__": "user"})
     assert e.value.line == 17, str(e.value)
+
+
+def test_types_follow_from_functions_of_several_values():
+    x = np.array([1.0, 3.0, 64.0, 1e9])
+    y, n = types_follow_from_functions(x)
+    assert n.tolist() == [0, 1, 5, 8] and y.tolist() == [0.5, 0.75, 1.0, -1e9 / 2**9]

@@ -296,7 +296,8 @@ impl Kernel {
             }
             _ => String::new(),
         };
-        let want = extent(place, &known).map_or_else(|| "another extent".to_string(), |w| format!("extent {w}"));
+        let want =
+            extent(place, &known).map_or_else(|| "another extent".to_string(), |w| format!("extent {w}"));
         let text = format!(
             "dimension {} of `{}` must have {want}{}, but the argument has {}",
             place.1,
@@ -322,8 +323,9 @@ impl Kernel {
                 let (here, given) = (with(v), Some(given(place)));
                 let beyond = |v: &i64| *v >= 0 && (with(*v).min(here)..=with(*v).max(here)).contains(&given);
                 let near = [Some(v), [v - 1, v + 1].into_iter().find(beyond)].into_iter().flatten();
-                let near: Vec<String> =
-                    near.filter_map(|v| Some(format!("extent {} with {} = {v}", with(v)?, size.name))).collect();
+                let near: Vec<String> = near
+                    .filter_map(|v| Some(format!("extent {} with {} = {v}", with(v)?, size.name)))
+                    .collect();
                 d = d.help(format!("pass an array of {}", near.join(", or of ")));
             }
         }

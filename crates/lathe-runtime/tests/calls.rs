@@ -100,7 +100,12 @@ fn sizes_follow_from_extents() {
                     continue;
                 }
                 // Which extents are possible, and what sizes they mean.
-                refused(&k, wrong.map(|e| ones(&[e])).into(), "E0811", &["dimension 0", "pass an array of extent"]);
+                refused(
+                    &k,
+                    wrong.map(|e| ones(&[e])).into(),
+                    "E0811",
+                    &["dimension 0", "pass an array of extent"],
+                );
             }
         }
     }

@@ -22,6 +22,7 @@ pub const OPTION: Code = Code("E0917");
 pub const PYTHON: Code = Code("E0918");
 pub const NOT_WRITTEN: Code = Code("E0919");
 pub const TOO_LARGE: Code = Code("E0920");
+pub const ASSERT: Code = Code("E0921");
 
 /// Codes that say what the machine or the build lacks: exit status 3.
 pub const LACKING: &[Code] = &[
@@ -130,6 +131,13 @@ pub static CODES: &[CodeInfo] = &[
         explanation: "`--check` compares results with a run of the program as written. If that would take minutes, only samples of the results are computed, which is possible if they are in index notation; loops with loop-carried dependences cannot be sampled.",
         wrong: "",
         right: "",
+    },
+    CodeInfo {
+        code: ASSERT,
+        title: "an `assert` that does not hold",
+        explanation: "The condition of an `assert` in the kernel is false. The call ended there; outputs are partially written. The values of the names in the condition and of the loops around it are given. An `assert` is run by `--debug`, by `debug=True` in Python, and by the interpreter; it is no premise of any proof, as `assume` is.",
+        wrong: "kernel roots(x: f32[N]) -> (y: f32[N]) {\n    for i in 0..N {\n        assert(x[i] >= 0.0, \"no root\")\n        y[i] = sqrt(x[i])\n    }\n}",
+        right: "kernel roots(x: f32[N]) -> (y: f32[N]) {\n    for i in 0..N {\n        y[i] = sqrt(max(x[i], 0.0))\n    }\n}",
     },
     CodeInfo {
         code: GRADIENT,

@@ -21,6 +21,7 @@ mod choice;
 pub mod codes;
 pub mod convert;
 pub mod data;
+pub mod debug;
 pub mod device;
 mod dispatch;
 pub mod doctor;

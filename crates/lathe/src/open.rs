@@ -53,7 +53,16 @@ impl Program {
     /// # Errors
     /// What the front end says.
     pub fn from_text(path: impl AsRef<Path>, text: &str) -> Result<Program, Failure> {
-        let path = path.as_ref().to_path_buf();
+        Program::read(path.as_ref(), text, None)
+    }
+
+    /// As [`Program::from_text`], with the `print` and `assert` of a kernel.
+    pub(crate) fn for_debugging(path: &Path, text: &str, kernel: &str) -> Result<Program, Failure> {
+        Program::read(path, text, Some(kernel))
+    }
+
+    fn read(path: &Path, text: &str, debug: Option<&str>) -> Result<Program, Failure> {
+        let path = path.to_path_buf();
         let text = text.strip_prefix(source::MARK).unwrap_or(text);
         let mut files = Files::default();
         let read = if mdh::is_notation(&path) {
@@ -62,7 +71,12 @@ impl Program {
             tree::from_text(&path, text)
         } else {
             let mut sources = SourceMap::new();
-            match lathe_lang::load(&mut sources, &path.display().to_string(), text, &mut files) {
+            let name = path.display().to_string();
+            let loaded = match debug {
+                None => lathe_lang::load(&mut sources, &name, text, &mut files),
+                Some(kernel) => lathe_lang::load_debugging(&mut sources, &name, text, &mut files, kernel),
+            };
+            match loaded {
                 Ok((lang, warnings)) => Ok((sources, lang, warnings)),
                 Err(diagnostics) => Err(Failure { sources, diagnostics }),
             }

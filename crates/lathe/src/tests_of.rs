@@ -9,11 +9,12 @@ use crate::build::{Build, Built, compile};
 use crate::codes;
 use crate::convert::to_values;
 use crate::data::{self, Given};
+use crate::debug;
 use crate::program::{Failure, Program};
 use crate::which::schedule;
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::interp::{self, ArrayValue};
-use lathe_ir::{Mode, ParamKind};
+use lathe_ir::{Function, Mode, ParamKind};
 use lathe_runtime::{Engine, Pool};
 use lathe_target::Machine;
 
@@ -40,7 +41,27 @@ fn limits() -> interp::Options {
     interp::Options { max_steps: Some(STEPS), ..interp::Options::default() }
 }
 
-/// Runs one `test` item.
+/// Runs a kernel with its `print` and `assert` in the interpreter; gives what it printed.
+fn debugged_run(
+    program: &Program,
+    kernel: &Function,
+    values: &mut Vec<ArrayValue>,
+) -> Result<Vec<String>, Diagnostic> {
+    let function = program.lang.module.functions.get(&kernel.name).unwrap_or(kernel);
+    values.extend(to_values(std::slice::from_ref(&debug::log()?))?);
+    let done = interp::run(&program.lang.module, function, values, &limits());
+    let log = values
+        .pop()
+        .map_or_else(Vec::new, |v| (0..v.len()).filter_map(|i| Some(v.leaf(i, 0)?.bits as i64)).collect());
+    let shown = program.shown(&kernel.name, &log);
+    match (shown.failed, done) {
+        (Some(f), _) => Err(debug::failed(&kernel.name, &f)),
+        (None, Err(f)) => Err(*f.diagnostic),
+        (None, Ok(_)) => Ok(shown.printed),
+    }
+}
+
+/// Runs one `test` item; gives what its kernel printed, if the interpreter ran it.
 ///
 /// # Errors
 /// `E0909` with the first element that differs, or what running says.
@@ -49,11 +70,12 @@ pub fn run_test(
     test: &lathe_lang::TestDef,
     runner: Runner,
     machine: &Machine,
-) -> Result<(), Failure> {
+) -> Result<Vec<String>, Failure> {
     let fail = |d: Diagnostic| Failure::one(&program.sources, d.at(test.span, "in this test"));
     let kernel = program.kernel(Some(&test.kernel))?;
     let sizes = test.sizes.iter().cloned().collect();
     let module = &program.lang.module;
+    let mut printed = Vec::new();
     let mut made = data::make_in(module, kernel, &Given { sizes, ..Given::default() }).map_err(fail)?;
     let bounds = data::subscript_bounds(module, kernel, &made.sizes);
     for (name, spec) in &test.inputs {
@@ -75,8 +97,13 @@ pub fn run_test(
                     *v = ArrayValue::undefined(v.ty.clone(), &v.shape);
                 }
             }
-            interp::run(&program.lang.module, kernel, &mut values, &limits())
-                .map_err(|f| fail(*f.diagnostic))?;
+            let debugged = program.debugging(&test.kernel)?;
+            match &debugged {
+                None => {
+                    interp::run(module, kernel, &mut values, &limits()).map_err(|f| fail(*f.diagnostic))?;
+                }
+                Some(p) => printed = debugged_run(p, kernel, &mut values).map_err(fail)?,
+            }
             values
         }
         Runner::Compiled { strategy, engine, pool } => {
@@ -119,7 +146,7 @@ pub fn run_test(
             return Err(fail(Diagnostic::error(codes::TEST_FAILED, text).note(wrong)));
         }
     }
-    Ok(())
+    Ok(printed)
 }
 
 /// The first element that is not as expected.

@@ -62,7 +62,7 @@ fn kernels(module: &Module, file: FileId, text: &str) -> Vec<KernelInfo> {
     let all = module.functions.values().filter(|f| f.result.is_none() && !called.contains(&f.name));
     all.map(|f| {
         let (start, end, doc) = declared(text, &f.name);
-        KernelInfo { name: f.name.to_string(), span: Span::new(file, start, end), doc }
+        KernelInfo { name: f.name.to_string(), span: Span::new(file, start, end), doc, sites: Vec::new() }
     })
     .collect()
 }

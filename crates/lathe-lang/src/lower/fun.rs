@@ -62,7 +62,12 @@ pub fn name_parts(stmts: &mut [ast::Stmt]) {
                 name_parts(then);
                 name_parts(other.as_deref_mut().unwrap_or_default());
             }
-            StmtKind::Let { .. } | StmtKind::Var { .. } | StmtKind::Assume { .. } | StmtKind::Break => {}
+            StmtKind::Let { .. }
+            | StmtKind::Var { .. }
+            | StmtKind::Assume { .. }
+            | StmtKind::Print { .. }
+            | StmtKind::Assert { .. }
+            | StmtKind::Break => {}
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Signatures and statements of kernels.
 
+use super::debug::Site;
 use super::index::Assignment;
 use super::scope::{Cx, Entity, Statement, place};
 use super::types::Globals;
@@ -20,10 +21,25 @@ pub fn kernel(
     map: &SourceMap,
     errors: &mut Vec<Diagnostic>,
 ) -> Option<Function> {
+    Some(debugged(k, globals, map, errors, false)?.0)
+}
+
+/// As [`kernel`], and its `print` and `assert`; with `debug`, they are statements of it.
+pub fn debugged(
+    k: &ast::Kernel,
+    globals: &Globals,
+    map: &SourceMap,
+    errors: &mut Vec<Diagnostic>,
+    debug: bool,
+) -> Option<(Function, Vec<Site>)> {
     let before = errors.iter().filter(|d| is_error(d)).count();
     let mut cx = Cx::new(globals, map, errors);
-    let (sizes, params) = cx.signature(k);
+    let (sizes, mut params) = cx.signature(k);
+    if debug {
+        params.push(cx.logs());
+    }
     let body = cx.block(&k.body);
+    let sites = std::mem::take(&mut cx.log.sites);
     let next_id = cx.next_id;
     // Where a statement could not be read, it may have been the one that writes.
     let within = |d: &Diagnostic| {
@@ -41,7 +57,7 @@ pub fn kernel(
     if errors.iter().filter(|d| is_error(d)).count() > before {
         return None;
     }
-    Some(Function {
+    let function = Function {
         name: k.name.text.as_str().into(),
         sizes,
         params,
@@ -50,7 +66,8 @@ pub fn kernel(
         stage: Stage::Plain,
         summary: None,
         next_id,
-    })
+    };
+    Some((function, sites))
 }
 
 pub fn is_error(d: &Diagnostic) -> bool {
@@ -229,6 +246,8 @@ impl Cx<'_> {
                 // What the condition needed lives around this statement only.
                 Some(vec![Item::Do(rebuilt(pieces))])
             }
+            S::Print { parts } => self.print(parts, s.span),
+            S::Assert { cond, says } => self.assert(cond, says, s.span),
             S::Break => self.escape(s.span),
             S::Let { name, value } => self.binding(name, value, s.span),
             S::Var { name, ty } => self.variable(name, ty, s.span),

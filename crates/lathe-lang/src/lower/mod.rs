@@ -7,6 +7,7 @@
 pub mod call;
 mod complex;
 pub mod data;
+pub mod debug;
 mod escape;
 pub mod expr;
 pub mod fun;

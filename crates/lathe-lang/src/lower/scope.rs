@@ -78,6 +78,8 @@ pub struct Cx<'a> {
     pub used_labels: HashSet<String>,
     pub sizes: HashSet<VarId>,
     pub st: Statement,
+    /// `print` and `assert`.
+    pub log: super::debug::Log,
 }
 
 impl<'a> Cx<'a> {
@@ -94,6 +96,7 @@ impl<'a> Cx<'a> {
             used_labels: HashSet::new(),
             sizes: HashSet::new(),
             st: Statement::default(),
+            log: super::debug::Log::default(),
         }
     }
 

@@ -1,7 +1,9 @@
 //! Kernels and their statements.
 
 use super::Parser;
-use crate::ast::{AssignOp, Derived, Expr, ExprKind, Ident, Kernel, Range, Stmt, StmtKind, TypeParam, UnOp};
+use crate::ast::{
+    AssignOp, Derived, Expr, ExprKind, Ident, Kernel, Printed, Range, Stmt, StmtKind, TypeParam, UnOp,
+};
 use crate::codes;
 use lathe_syntax::{Expressions, Read, Rules, Tok, WORDS};
 
@@ -143,9 +145,32 @@ impl Parser<'_> {
                 self.advance();
                 StmtKind::Break
             }
+            Tok::Name("print") if self.is_at(1, "(") => {
+                self.advance();
+                StmtKind::Print { parts: self.listed("(", ")", Self::printed)? }
+            }
+            Tok::Name("assert") if self.is_at(1, "(") => {
+                self.advance();
+                self.enclosed("(", ")", "`,` or `)`", |p| {
+                    let cond = p.expr()?;
+                    let mut says = Vec::new();
+                    while p.take(",") && !p.is(")") {
+                        says.push(p.printed()?);
+                    }
+                    Ok(StmtKind::Assert { cond, says })
+                })?
+            }
             _ => self.assignment()?,
         };
         Ok(Stmt { kind, span: self.since(start) })
+    }
+
+    fn printed(&mut self) -> Read<Printed> {
+        if let Tok::Quoted('"', _) = self.peek() {
+            let span = self.span();
+            return Ok(Printed::Text(self.string("a text")?, span));
+        }
+        Ok(Printed::Value(self.expr()?))
     }
 
     fn for_loop(&mut self) -> Read<StmtKind> {

@@ -112,7 +112,12 @@ fn assigned(stmts: &[Stmt], names: &mut Vec<String>) {
                 assigned(then, names);
                 assigned(other.as_deref().unwrap_or_default(), names);
             }
-            StmtKind::Let { .. } | StmtKind::Var { .. } | StmtKind::Assume { .. } | StmtKind::Break => {}
+            StmtKind::Let { .. }
+            | StmtKind::Var { .. }
+            | StmtKind::Assume { .. }
+            | StmtKind::Print { .. }
+            | StmtKind::Assert { .. }
+            | StmtKind::Break => {}
         }
     }
 }

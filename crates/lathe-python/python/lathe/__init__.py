@@ -35,6 +35,7 @@ from ._devices import devices
 from .derivatives import grad, hessian, hvp, jacobian, jvp, value_and_grad, vjp
 from .errors import (
     ArgumentError,
+    AssertError,
     CheckError,
     CompileError,
     CopyWarning,
@@ -65,7 +66,7 @@ from .tuning import Progress, Tuned, count, param, tune
 from .types import bf16, bool_, c64, c128, f16, f32, f64, i8, i16, i32, i64, index, u8, u16, u32, u64
 
 __all__ = [
-    "ArgumentError", "CheckError", "CompileError", "Compiled", "CopyWarning", "DeviceError", "DivisionError", "DtypeError",
+    "ArgumentError", "AssertError", "CheckError", "CompileError", "Compiled", "CopyWarning", "DeviceError", "DivisionError", "DtypeError",
     "Explanation", "FileError", "GradientError", "Kernel", "LatheError", "LayoutError", "MachineError", "OptionError",
     "OutOfMemoryError", "OverlapError", "Progress", "ReadOnlyError", "ShapeError", "SourceError", "Strategy", "StrategyError",
     "TimeLimitError", "TuneError", "Tuned", "bf16", "bool_", "c128", "c64", "cache_folder", "count", "devices", "einsum", "einsum_path", "errors",

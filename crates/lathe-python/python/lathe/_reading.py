@@ -93,6 +93,10 @@ def _inside(code: CodeType) -> Iterator[CodeType]:
 
 def _same(a: Any, b: Any) -> bool:
     if isinstance(a, CodeType) and isinstance(b, CodeType):
+        # pytest compiles other code for `assert`; what the function takes stays as it is.
+        if any(n.startswith("@py") for n in (*b.co_names, *b.co_varnames)):
+            count = a.co_argcount
+            return count == b.co_argcount and a.co_varnames[:count] == b.co_varnames[:count]
         return ((a.co_code, a.co_names, a.co_varnames) == (b.co_code, b.co_names, b.co_varnames)
                 and len(a.co_consts) == len(b.co_consts) and all(map(_same, a.co_consts, b.co_consts)))
     return type(a) is type(b) and (a == b or a != a)

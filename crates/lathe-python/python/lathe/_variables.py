@@ -41,6 +41,7 @@ def find_variables(writer: Any, body: list[ast.stmt]) -> None:
                 case ast.AugAssign(target=ast.Name(id=n), value=v):
                     note(n, v, path, True)
                 case ast.Assign(targets=[ast.Tuple(elts=ts)], value=v):
+                    v = writer.whole(v)
                     parts = v.elts if isinstance(v, ast.Tuple) else [v] * len(ts)
                     for t, part in zip(ts, parts):
                         if isinstance(t, ast.Name):

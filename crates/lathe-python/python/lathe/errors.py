@@ -11,6 +11,7 @@ from typing import Any
 
 __all__ = [
     "ArgumentError",
+    "AssertError",
     "CheckError",
     "CompileError",
     "CopyWarning",
@@ -120,6 +121,10 @@ class CheckError(LatheError, ValueError):
     """A check of the kernel that did not hold for these arguments."""
 
 
+class AssertError(CheckError, AssertionError):
+    """An ``assert`` of a kernel that did not hold in a call with ``debug=True``."""
+
+
 class DivisionError(LatheError, ZeroDivisionError):
     """An integer was divided by zero."""
 
@@ -172,6 +177,7 @@ _EXACT: dict[str, type[LatheError]] = {
     "E0917": OptionError,
     "E0918": SourceError,
     "E0919": FileError,
+    "E0921": AssertError,
     # Of homomorphisms these are about the computation, the others about how it is computed.
     **dict.fromkeys(("E1205", "E1206", "E1207", "E1208", "E1209", "E1210", "E1221"), SourceError),
 }

@@ -196,6 +196,12 @@ class _Writer:
                 return self.kind(value)
             case ast.Call(func=ast.Name(id="len")):
                 return "index"
+            case ast.Call(func=f) if (known := self.helper(f)) is not None:
+                self.depth += 1
+                try:
+                    return self.kind(self.written_out(e, known))
+                finally:
+                    self.depth -= 1
             case ast.Call(func=f, args=args):
                 name = f.attr if isinstance(f, ast.Attribute) else f.id if isinstance(f, ast.Name) else ""
                 if name in CASTS or name in BY_NAME:
@@ -417,6 +423,10 @@ class _Writer:
                 return []
             case ast.Break():
                 return ["break"]
+            case ast.Expr(value=ast.Call(func=ast.Name(id="print"), args=parts, keywords=[])) if "print" not in self.bound:
+                return [f"print({', '.join(self.printed(p) for p in parts)})"]
+            case ast.Assert(test=c, msg=says):
+                return [f"assert({', '.join([self.expr(c), *([self.printed(says)] if says else [])])})"]
             case ast.Assign(targets=[target], value=value) if not isinstance(target, ast.Tuple):
                 return [self.assign(target, "=", value)]
             case ast.AugAssign(target=target, op=op, value=value) if isinstance(op, (ast.Add, ast.Mult)):
@@ -468,6 +478,25 @@ class _Writer:
         raise self.fail(s, "this statement has no meaning in a kernel",
                         "assignments, `for` over `range`, `while`, `break`, `if`, local arrays (H: lathe.f32['N'])")
 
+    def printed(self, part: ast.expr) -> str:
+        """An argument of `print`, or what an `assert` says."""
+        match part:
+            case ast.Constant(value=str() as text):
+                return _quoted(text)
+            case ast.JoinedStr(values=pieces):
+                text, values = "", []
+                for p in pieces:
+                    match p:
+                        case ast.Constant(value=str() as more):
+                            text += more.replace("{", "{{").replace("}", "}}")
+                        case ast.FormattedValue(value=value, format_spec=None):
+                            text += "{}"
+                            values.append(self.expr(value))
+                        case _:
+                            raise self.fail(p, "values in a kernel are shown in full: a text has no formats", "{x}")
+                return ", ".join([_quoted(text, braces=False), *values])
+        return self.expr(part)
+
     def assign(self, target: ast.expr, op: str, value: ast.expr) -> str:
         match target:
             case ast.Subscript(value=ast.Name(id=name), slice=index) if name in self.arrays:
@@ -482,10 +511,15 @@ class _Writer:
                 return f"let {self.name(target, name)} = {self.expr(value)}"
         raise self.fail(target, "only elements of arrays and new names are assigned")
 
+    def whole(self, value: ast.expr) -> ast.expr:
+        """A value, or what stands for it if a function of Python gives it."""
+        if isinstance(value, ast.Call) and (f := self.helper(value.func)) is not None:
+            return self.written_out(value, f)
+        return value
+
     def several(self, s: ast.stmt, targets: list[ast.expr], value: ast.expr) -> list[str]:
         """`a, b = x, y`, or what a function of several values gives."""
-        if isinstance(value, ast.Call) and (f := self.helper(value.func)) is not None:
-            value = self.written_out(value, f)
+        value = self.whole(value)
         if not isinstance(value, ast.Tuple) or len(value.elts) != len(targets):
             raise self.fail(s, "as many values are assigned as there are names")
         # All values are taken before the first is assigned.
@@ -637,6 +671,14 @@ def _results(writer: _Writer, body: list[ast.stmt], last: ast.stmt | None, resul
         lines.append(writer.mark(last, f"    {n}[{', '.join(indices)}] = {writer.expr(v.body)} where {where}"))
         writer.bound.difference_update(indices)
     return lines
+
+
+def _quoted(text: str, braces: bool = True) -> str:
+    """A text of Python in the language; with braces that are meant as such, unless they are for values."""
+    if braces:
+        text = text.replace("{", "{{").replace("}", "}}")
+    escaped = "".join(f"\\{c}" if c in '"\\' else c if c.isprintable() else f"\\u{{{ord(c):x}}}" for c in text)
+    return f'"{escaped}"'
 
 
 def _bracket(text: str) -> str:

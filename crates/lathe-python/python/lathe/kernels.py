@@ -82,7 +82,8 @@ class Compiled:
 class Kernel(_lathe.Kernel):
     """A kernel that can be called with arrays.
 
-    ``kernel(A, B, out=None, strategy=None, params=None, threads=None, copy=False, specialize=None, timeout=None)``
+    ``kernel(A, B, out=None, strategy=None, params=None, threads=None, copy=False, specialize=None, timeout=None,
+    debug=False)``
 
     Inputs are given in their order or by name; results are returned, or written to ``out`` (a tuple where there are
     several). Arrays are used where they lie, whatever their strides. An input that cannot be used so (of the byte order

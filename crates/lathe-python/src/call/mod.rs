@@ -76,6 +76,8 @@ pub enum Stop {
     /// The operator of PyTorch, or of JAX, is what is to be called.
     Torch,
     Jax,
+    /// The kernel with its `print` and `assert` is what is to be called.
+    Debug,
 }
 
 impl From<PyErr> for Stop {
@@ -124,6 +126,10 @@ pub fn call<'py>(
     match here(object, args, kwargs, HandsOn::Anybody) {
         Ok(results) => Ok(results),
         Err(Stop::Raise(e)) => Err(e),
+        Err(Stop::Debug) => {
+            let module = object.py().import("lathe._debugging")?;
+            Ok(module.call_method1("call", (object, args, kwargs))?.unbind())
+        }
         Err(other) => {
             let py = object.py();
             static BY_TORCH: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
@@ -193,6 +199,10 @@ pub fn code_of<'py>(
     match prepared(py, kernel, args, kwargs, HandsOn::Nobody) {
         Ok(p) => Ok(p.3),
         Err(Stop::Raise(e)) => Err(e),
+        Err(Stop::Debug) => {
+            let text = "`debug` is an option of calls";
+            Err(argument_error(py, lathe::codes::OPTION, text, &[], None))
+        }
         Err(_) => {
             let text = "what is traced, or is not memory of this machine, does not say what a call would run";
             Err(argument_error(py, lathe::codes::DEVICE, text, &[], Some("pass non-empty arrays")))
@@ -213,6 +223,9 @@ fn prepared<'py, 'k>(
         Some(k) if !k.is_empty() => asked(kernel, k)?,
         _ => Asked::default(),
     };
+    if asked.debug {
+        return Err(Stop::Debug);
+    }
     let signature = &kernel.signature;
     let n = signature.params.len();
     let mut call = Call {

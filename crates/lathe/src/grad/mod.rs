@@ -89,7 +89,7 @@ pub fn derive(
     let of = lang.kernels.iter().find(|k| *k.name == *kernel.name);
     let span = of.map_or(Span::new(FileId(0), 0, 0), |k| k.span);
     let doc = format!("Derived from `{}`.", kernel.name);
-    lang.kernels.push(KernelInfo { name, span, doc });
+    lang.kernels.push(KernelInfo { name, span, doc, sites: Vec::new() });
     lang.module.functions.insert(d.func.name.clone(), d.func.clone());
     Ok(d)
 }

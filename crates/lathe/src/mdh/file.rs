@@ -40,7 +40,8 @@ pub fn from_text(path: &Path, text: &str) -> Result<Read, Failure> {
     for name in module.functions.keys() {
         let start = definition(text, name);
         let span = Span::new(file, start, start + name.len());
-        kernels.push(KernelInfo { name: name.to_string(), span, doc: comment_before(text, start) });
+        let doc = comment_before(text, start);
+        kernels.push(KernelInfo { name: name.to_string(), span, doc, sites: Vec::new() });
     }
     kernels.sort_by_key(|k| k.span.start);
     lang.module = module;

@@ -38,6 +38,8 @@ pub struct ProgramReport {
     /// Claims of these that were only tested, not proved.
     pub tested: usize,
     pub tests: usize,
+    /// What kernels printed in tests, in the interpreter.
+    pub printed: Vec<String>,
     pub failures: Vec<Failure>,
     /// What could not be checked, and why.
     pub warnings: Vec<Diagnostic>,
@@ -105,7 +107,18 @@ pub fn check_program(program: &Program, machine: &Machine) -> ProgramReport {
     let start = Instant::now();
     report.tests = program.lang.tests.len();
     // The interpreter first: what it finds is wrong is not looked for in machine code.
-    let wrong = each(&program.lang.tests, |t| run_test(program, t, Runner::Interpreter, machine).err());
+    let run = |t: &TestDef| run_test(program, t, Runner::Interpreter, machine);
+    let (mut printed, mut wrong) = (Vec::new(), Vec::new());
+    for (t, result) in program.lang.tests.iter().zip(each(&program.lang.tests, run)) {
+        match result {
+            Ok(lines) => {
+                printed.extend(lines.into_iter().map(|l| format!("test \"{}\": {l}", t.name)));
+                wrong.push(None);
+            }
+            Err(f) => wrong.push(Some(f)),
+        }
+    }
+    report.printed = printed;
     report.times.push(("tests in the interpreter".to_string(), start.elapsed().as_secs_f64()));
     let start = Instant::now();
     let right = program.lang.tests.iter().zip(&wrong).filter(|(_, wrong)| wrong.is_none()).map(|(t, _)| t);
