@@ -13,10 +13,12 @@
 //! | [`halves`] | arithmetic on floats of 16 bits |
 //! | [`pitches`] | rows in frames that end within a vector |
 //! | [`addresses`] | views, and layouts that move elements |
+//! | [`collapse`] | loops on threads directly inside of each other, where their trip counts are constants |
 
 pub mod addresses;
 pub mod calls;
 pub mod checks;
+pub mod collapse;
 pub mod halves;
 pub mod levels;
 pub mod phases;
@@ -34,5 +36,6 @@ use lathe_poly::simplify::simplify_function;
 pub fn lower(module: &Module, func: &Function) -> Result<Function, Unsupported> {
     let func = levels::on_cpus(&calls::inline(module, func))?;
     let func = simplify_function(&checks::in_blocks(&func));
-    addresses::plain(&pitches::apart(&halves::in_floats(&reductions::as_stores(module, &func))))
+    let func = addresses::plain(&pitches::apart(&halves::in_floats(&reductions::as_stores(module, &func))))?;
+    Ok(collapse::nested(&func))
 }

@@ -5,7 +5,7 @@ use lathe_filetest::Front;
 use lathe_ir::lower::Unsupported;
 use lathe_ir::text::Ids;
 use lathe_ir::{Function, Module};
-use lathe_lower::{addresses, calls, checks, halves, levels, lower, phases, pitches, reductions};
+use lathe_lower::{addresses, calls, checks, collapse, halves, levels, lower, phases, pitches, reductions};
 
 struct Passes;
 
@@ -22,6 +22,7 @@ impl Front for Passes {
             "addresses" => addresses::plain(func).expect("layouts that CPUs have"),
             "calls" => calls::inline(module, func),
             "checks" => checks::in_blocks(func),
+            "collapse" => collapse::nested(func),
             "halves" => halves::in_floats(func),
             "levels" => levels::on_cpus(func).map_err(refused)?,
             "phases" => phases::to_phased(func, &|_| true).map_err(refused)?,

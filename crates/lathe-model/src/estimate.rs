@@ -9,8 +9,8 @@ use lathe_ir::{Function, Scalar, Stage, build, visit};
 use lathe_target::Machine;
 use std::collections::{BTreeMap, HashMap};
 
-/// Bytes per cycle and thread from the second cache, the third, and memory.
-const BANDWIDTH: [f64; 3] = [64.0, 20.0, 14.0];
+/// Bytes per cycle and thread from the second cache and the third.
+const BANDWIDTH: [f64; 2] = [64.0, 20.0];
 /// Of what instructions and traffic take, so much does not overlap.
 const SERIAL: f64 = 0.25;
 
@@ -56,7 +56,8 @@ pub fn estimate(func: &Function, sizes: &BTreeMap<String, i64>, machine: &Machin
     }
     let names = Known::of(&known);
     let (instructions, overhead) = Walk::new(machine, &names, func.stage == Stage::Plain).total(&known.body);
-    let moved = Traffic { machine, known: &names, values: Values::new() }.of(&known.body);
-    let bytes = moved.iter().zip(BANDWIDTH).map(|(m, b)| m / b).sum::<f64>();
+    let moved = Traffic { machine, known: &names, values: Values::new(), at_once: 1.0 }.of(&known.body);
+    let memory = machine.core_bytes_per_cycle.max(1) as f64;
+    let bytes = moved[0] / BANDWIDTH[0] + moved[1] / BANDWIDTH[1] + moved[2] / memory;
     Estimate { instructions, traffic: bytes, overhead }
 }

@@ -108,6 +108,8 @@ pub struct Walk<'a> {
     bag: Bag,
     /// Nobody scheduled the loops: the compiler below makes lanes of them where it can.
     plain: bool,
+    /// Iterations that threads run at the same time, of the loops around.
+    at_once: f64,
     cycles: f64,
     overhead: f64,
 }
@@ -122,6 +124,7 @@ impl<'a> Walk<'a> {
             lets: HashMap::new(),
             bag: Bag::default(),
             plain,
+            at_once: 1.0,
             cycles: 0.0,
             overhead: 0.0,
         }
@@ -188,11 +191,15 @@ impl<'a> Walk<'a> {
             }
             _ => Kind::Serial,
         };
+        let around = self.at_once;
         let threads = match l.exec {
             Executor::Cpu if self.machine.threads > 1 => {
-                self.overhead += THREADS * times;
+                self.overhead += if around > 1.0 { 0.0 } else { THREADS * times };
+                self.at_once *= trips;
+                // Those that the loops around left.
                 let threads = self.machine.threads as f64;
-                trips / (trips / threads).ceil()
+                let busy = |n: f64| n / (n / threads).ceil();
+                busy(self.at_once) / busy(around)
             }
             _ => 1.0,
         };
@@ -226,6 +233,7 @@ impl<'a> Walk<'a> {
             }
             self.path.pop();
         }
+        self.at_once = around;
         self.values.remove(&l.binder.id);
     }
 

@@ -42,6 +42,8 @@ pub struct Traffic<'a> {
     pub machine: &'a Machine,
     pub known: &'a Known,
     pub values: Values,
+    /// Iterations that threads run at the same time, of the loops around.
+    pub at_once: f64,
 }
 
 impl Traffic<'_> {
@@ -59,14 +61,26 @@ impl Traffic<'_> {
         moved
     }
 
-    /// How many threads there are, if any loop runs on them.
+    /// How many threads move bytes from memory, if any loop runs on them.
     fn threads(&self, body: &Stmt) -> f64 {
         let mut parallel = false;
         visit::walk(body, &mut |s, _| {
             parallel |= s.as_loop().is_some_and(|l| l.exec == Executor::Cpu);
             !parallel
         });
-        if parallel { self.machine.threads.max(1) as f64 } else { 1.0 }
+        if parallel { self.most(2) } else { 1.0 }
+    }
+
+    /// How many threads get the bytes of one at most, from beyond each cache: memory is shared by all.
+    fn most(&self, level: usize) -> f64 {
+        let m = self.machine;
+        let threads = m.threads.max(1) as f64;
+        match level {
+            2 => {
+                threads.min((m.memory_bytes_per_cycle as f64 / m.core_bytes_per_cycle.max(1) as f64).max(1.0))
+            }
+            _ => threads,
+        }
     }
 
     /// Bytes of a cache that one body may count on.
@@ -133,7 +147,12 @@ impl Traffic<'_> {
         if let (Some(lo), Some(hi)) = bounds {
             self.values.insert(l.binder.id, typical_of(l, lo, hi));
         }
-        let (mut regions, moved) = self.go(&l.body);
+        let around = self.at_once;
+        if l.exec == Executor::Cpu {
+            self.at_once *= trips;
+        }
+        let (all, (mut regions, moved)) = (self.at_once, self.go(&l.body));
+        self.at_once = around;
         self.values.remove(&l.binder.id);
         let once = self.footprint(&regions);
         for r in &mut regions {
@@ -142,14 +161,12 @@ impl Traffic<'_> {
         let mut merged = Vec::new();
         regions.into_iter().for_each(|r| add(&mut merged, r));
         let union = self.bytes(&merged);
-        let threads =
-            if l.exec == Executor::Cpu { trips.min(self.machine.threads.max(1) as f64) } else { 1.0 };
         let mut out = [0.0; 3];
         for (level, m) in out.iter_mut().enumerate() {
             let apart = trips * moved[level];
             *m = if once <= self.room(level) { apart.min(union) } else { apart };
-            // Threads move bytes at the same time.
-            *m /= threads;
+            // Threads move bytes at the same time: those that the loops around left.
+            *m /= all.min(self.most(level)) / around.min(self.most(level));
         }
         (merged, out)
     }

@@ -81,7 +81,7 @@ pub struct Usual {
     sized: Mutex<Vec<Sized>>,
 }
 
-/// From so many operations on, decisions for a call's sizes are worth being taken and compiled.
+/// From so many operations, or bytes that move, on, decisions for a call's sizes are worth being taken and compiled.
 const WORTH: f64 = 2e6;
 
 /// Of so many sizes at most; others are served by the code for all sizes.
@@ -161,10 +161,11 @@ impl Usual {
         }
         let values: Vec<i64> = (0..kernel.signature.sizes.len()).map(size).collect();
         let named = sizes_of(kernel, size);
-        let work =
-            kernel.program.kernel(Some(&kernel.name)).ok().and_then(|f| {
-                lathe::data::given_sizes(f, &named).ok().and_then(|v| lathe::count::flops(f, &v))
-            });
+        // Where nothing is computed, as in a copy, what moves is the work.
+        let work = kernel.program.kernel(Some(&kernel.name)).ok().and_then(|f| {
+            let values = lathe::data::given_sizes(f, &named).ok()?;
+            Some(lathe::count::flops(f, &values)?.max(lathe::count::bytes(f, &values)?))
+        });
         let made = if work.is_none_or(|w| w < WORTH) {
             None
         } else {

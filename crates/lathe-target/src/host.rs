@@ -72,11 +72,29 @@ pub fn kind() -> Option<&'static str> {
     kinds.iter().copied().find(|k| Machine::named(k).is_some_and(|m| m.lacking_here().is_empty()))
 }
 
-/// Caches and threads.
+/// Caches, threads, and vector units.
 pub fn fill_in(m: &mut Machine) {
     m.threads = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
     #[cfg(target_arch = "x86_64")]
-    caches(m);
+    {
+        caches(m);
+        m.vector_units = vector_units(m.vector_bytes);
+    }
+}
+
+/// Servers of Intel start two multiply-adds of 512 bits per cycle, processors of AMD since Zen 5 as well; before, two
+/// halves made one. Of others nothing is assumed.
+#[cfg(target_arch = "x86_64")]
+fn vector_units(vector_bytes: u64) -> u64 {
+    let cpuid = raw_cpuid::CpuId::new();
+    let vendor = cpuid.get_vendor_info().map(|v| v.as_str().to_string()).unwrap_or_default();
+    let family = cpuid.get_feature_info().map_or(0, |f| f.family_id());
+    match vendor.as_str() {
+        // With floats of 16 bits in them, these are servers.
+        "GenuineIntel" if vector_bytes == 64 && (has("avx512bf16") || has("avx512fp16")) => 2,
+        "AuthenticAMD" if vector_bytes == 64 && family >= 0x1a => 2,
+        _ => 1,
+    }
 }
 
 #[cfg(target_arch = "x86_64")]

@@ -63,6 +63,11 @@ pub struct Machine {
     pub line_bytes: u64,
     /// Cycles from a multiply-add to one that needs its result.
     pub fma_latency: u64,
+    /// Multiply-adds of whole vectors that a core starts per cycle.
+    pub vector_units: u64,
+    /// Bytes per cycle that one core gets from memory, and all cores together.
+    pub core_bytes_per_cycle: u64,
+    pub memory_bytes_per_cycle: u64,
     /// Hardware threads this process may use.
     pub threads: u64,
     /// Further facts, by name.
@@ -114,6 +119,9 @@ const FACTS: &[(&str, Kind)] = &[
     ("l3_bytes", Kind::Amount(0)),
     ("line_bytes", Kind::Amount(1)),
     ("fma_latency", Kind::Count),
+    ("vector_units", Kind::Count),
+    ("core_bytes_per_cycle", Kind::Count),
+    ("memory_bytes_per_cycle", Kind::Count),
     ("threads", Kind::Count),
     // Of devices: memory that the threads of a block share, registers of a thread, threads of a block, and so on.
     ("shared_bytes", Kind::Amount(1)),
@@ -212,6 +220,9 @@ impl Machine {
             l3_bytes: 0,
             line_bytes: 64,
             fma_latency: 4,
+            vector_units: 1,
+            core_bytes_per_cycle: 14,
+            memory_bytes_per_cycle: 56,
             threads: 1,
             more: BTreeMap::new(),
         }
@@ -286,6 +297,9 @@ impl Machine {
             "l3_bytes" => &mut self.l3_bytes,
             "line_bytes" => &mut self.line_bytes,
             "fma_latency" => &mut self.fma_latency,
+            "vector_units" => &mut self.vector_units,
+            "core_bytes_per_cycle" => &mut self.core_bytes_per_cycle,
+            "memory_bytes_per_cycle" => &mut self.memory_bytes_per_cycle,
             "threads" => &mut self.threads,
             _ => {
                 self.more.insert(name.to_string(), Value::Int(n as i64));
@@ -315,6 +329,9 @@ impl Machine {
             "vector_bytes" => self.vector_bytes,
             "vector_registers" => self.vector_registers,
             "fma_latency" => self.fma_latency,
+            "vector_units" => self.vector_units,
+            "core_bytes_per_cycle" => self.core_bytes_per_cycle,
+            "memory_bytes_per_cycle" => self.memory_bytes_per_cycle,
             "fma" => return Some(Value::Bool(self.fma)),
             "cheap_masks" => return Some(Value::Bool(self.masks == Masks::Cheap)),
             _ => return self.more.get(name).cloned(),
@@ -425,6 +442,9 @@ mod tests {
             (with("[facts]\nfma = 1"), codes::MODEL, "fma"),
             (with("[facts]\nmasks = \"free\""), codes::MODEL, "masks"),
             (with("[facts]\nfma_latency = 0"), codes::MODEL, "fma_latency"),
+            (with("[facts]\nvector_units = 0"), codes::MODEL, "vector_units"),
+            (with("[facts]\ncore_bytes_per_cycle = 0"), codes::MODEL, "core_bytes_per_cycle"),
+            (with("[facts]\nmemory_bytes_per_cycle = \"many\""), codes::MODEL, "memory_bytes_per_cycle"),
             (with("[facts]\nthreads = 0"), codes::MODEL, "threads"),
             (with("[facts]\nl1_ways = 0"), codes::MODEL, "l1_ways"),
             (with("[facts]\nvector_registers = 0"), codes::MODEL, "vector_registers"),

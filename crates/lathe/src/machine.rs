@@ -76,6 +76,7 @@ pub fn here(m: Machine) -> Machine {
         l2_bytes: host.l2_bytes,
         l3_bytes: host.l3_bytes,
         threads: host.threads,
+        vector_units: if m.vector_bytes == host.vector_bytes { host.vector_units } else { m.vector_units },
         ..m
     }
 }

@@ -3,6 +3,7 @@
 //! spirit of the analytical models for matrix multiplication (T. Low et al., *Analytical modeling is enough for
 //! high-performance BLIS*, 2016, §4), for any homomorphism.
 
+mod blocks;
 mod device;
 pub mod facts;
 mod layers;
@@ -40,6 +41,13 @@ pub fn choose(h: &Shaped, model: &Model, s: &Setting) -> Decisions {
         return plain;
     }
     let f = Facts::of(h);
+    let product = blocks::product(&f, s).filter(|_| layers.lanes.is_some() && layers.registers.is_some());
+    if let Some(p) = product
+        && let Some(t) = blocks::tile(&f, s, p)
+        && let Some(plan) = nest::Nest::new(&f, s, &t, &layers).blocks(p)
+    {
+        return decide(h, model, &layers, &plan, plain);
+    }
     let mut t = tile::best(&f, s.machine, s.exact);
     if layers.lanes.is_none() {
         t.lanes = None;

@@ -58,7 +58,7 @@ pub fn plan(f: &Facts, s: &Setting, t: &Tile, at: &Layers) -> Plan {
 }
 
 impl<'a> Nest<'a> {
-    fn new(f: &'a Facts, s: &'a Setting<'a>, t: &'a Tile, at: &'a Layers) -> Nest<'a> {
+    pub(super) fn new(f: &'a Facts, s: &'a Setting<'a>, t: &'a Tile, at: &'a Layers) -> Nest<'a> {
         let tile = t.all();
         let trips = f.extents.iter().zip(&tile).map(|(n, t)| n.div_ceil(*t)).collect();
         Nest { f, s, t, at, tile, trips }

@@ -46,6 +46,15 @@ const SIDES: [u64; 12] = [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16];
 
 /// The best tile; `exact`: extents are constants of the code.
 pub fn best(f: &Facts, m: &Machine, exact: bool) -> Tile {
+    search(f, m, exact, false)
+}
+
+/// The best tile where all inputs are packed in the order in which it reads them.
+pub(super) fn packed(f: &Facts, m: &Machine, exact: bool) -> Tile {
+    search(f, m, exact, true)
+}
+
+fn search(f: &Facts, m: &Machine, exact: bool, packed: bool) -> Tile {
     let dims = f.extents.len();
     let none = Tile { lanes: None, side: vec![1; dims], packed: Vec::new(), cycles: f.points() * f.work };
     let width = m.lanes(f.widest);
@@ -72,7 +81,7 @@ pub fn best(f: &Facts, m: &Machine, exact: bool) -> Tile {
             let mut side = whole_windows(f, v, exact);
             side[v] = *side_v;
             let try_one = |side: &[u64], best: &mut Option<Tile>| {
-                if let Some(t) = estimate(f, m, (v, width), side, exact)
+                if let Some(t) = estimate(f, m, (v, width), side, (exact, packed))
                     && best.as_ref().is_none_or(|b| t.cycles < b.cycles * 0.999)
                 {
                     *best = Some(t);
@@ -126,7 +135,13 @@ fn whole_windows(f: &Facts, v: usize, exact: bool) -> Vec<u64> {
     side
 }
 
-fn estimate(f: &Facts, m: &Machine, lanes: (usize, u64), side: &[u64], exact: bool) -> Option<Tile> {
+fn estimate(
+    f: &Facts,
+    m: &Machine,
+    lanes: (usize, u64),
+    side: &[u64],
+    (exact, in_order): (bool, bool),
+) -> Option<Tile> {
     let (v, width) = lanes;
     let registers = m.vector_registers as f64;
     let dims = side.len();
@@ -146,11 +161,11 @@ fn estimate(f: &Facts, m: &Machine, lanes: (usize, u64), side: &[u64], exact: bo
             continue;
         }
         if !r.depends(v) {
-            scalars += count * r.leaves as f64 * if crowded(r, side, m) { 4.0 } else { 1.0 };
+            scalars += count * r.leaves as f64 * if !in_order && crowded(r, side, m) { 4.0 } else { 1.0 };
             continue;
         }
         let mut cost = 1.0;
-        if r.stride[v].abs() != 1 || r.bytes > 8 {
+        if !in_order && (r.stride[v].abs() != 1 || r.bytes > 8) {
             // Copied first, if the lanes' index is a dimension of its own and the copy is used often enough; else
             // lanes are gathered.
             let uses: f64 = (0..dims).filter(|d| !r.depends(*d)).map(|d| f.extents[d] as f64).product();
@@ -172,7 +187,7 @@ fn estimate(f: &Facts, m: &Machine, lanes: (usize, u64), side: &[u64], exact: bo
         {
             // Vectors that cross lines are two loads.
             cost = 1.0 + (width as f64 - 1.0) * r.bytes as f64 / m.line_bytes as f64;
-        } else if side[v] > 1 && f.reduces && !f.reduced[v] && from_afar(r, v, side, f, m) {
+        } else if !in_order && side[v] > 1 && f.reduces && !f.reduced[v] && from_afar(r, v, side, f, m) {
             afar = 1.3;
         }
         vectors += count * cost;
@@ -198,7 +213,7 @@ fn estimate(f: &Facts, m: &Machine, lanes: (usize, u64), side: &[u64], exact: bo
             0 => 0.0,
             _ if d == v => 1.2,
             // Copies make room for a full one.
-            _ if f.reduces && !f.reduced[v] && columns(f, d, side, v) => 1.0,
+            _ if in_order || f.reduces && !f.reduced[v] && columns(f, d, side, v) => 1.0,
             _ if f.reduces && !exact => 1.5,
             r => (r as f64 * 1.5).min(4.0),
         };

@@ -275,3 +275,61 @@ fn tiles_are_copied_by_vectors_that_fit() {
     let text = auto.strategy.to_string();
     assert!(text.contains(".out.5, 4)"), "{text}");
 }
+
+/// A grid of blocks for many threads, on a machine that is made up: no thread waits long for the others, and what is
+/// packed is packed once. For two threads, and where arithmetic does not outrun the second cache, rows are shared as ever.
+#[test]
+fn products_are_shared_among_many_threads_in_blocks() {
+    let row = ROWS.iter().find(|r| r.name == "MatMul").unwrap();
+    let (module, func) = example(row.file, row.kernel);
+    let h = Homomorphism::of(&module, &func, None).unwrap();
+    let func = alone(&func, &h);
+    let cpu = model("cpu");
+    let server = Machine {
+        vector_units: 2,
+        l1_bytes: 48 << 10,
+        l1_ways: 12,
+        l2_bytes: 2 << 20,
+        ..machine("x86-64-v4")
+    };
+    let sizes = |values: [i64; 3]| -> BTreeMap<String, i64> {
+        ["I", "J", "K"].iter().map(|n| n.to_string()).zip(values).collect()
+    };
+    for side in [256, 512, 1000, 1024, 2048, 4096] {
+        let shaped = h.at(&sizes([side; 3])).unwrap();
+        for threads in [4, 7, 8, 16, 64] {
+            let d = choose(&shaped, &cpu, &Setting { machine: &server, threads, exact: true });
+            let found = check(&shaped, &cpu, &d, &no_facts);
+            assert!(found.is_empty() && d.open() == 0, "{side} on {threads}: {found:?}");
+            let parts = |layer: usize, dim: usize| d.parts[layer][dim].unwrap();
+            let blocks = parts(0, 0) * parts(0, 1);
+            let rounds = blocks.div_ceil(threads);
+            // Tiles that the busiest thread does, and its fair share of them.
+            let inner = |dim| (1..d.layers() - 2).map(|l| parts(l, dim)).product::<u64>();
+            let all: u64 = (0..2).map(|dim| parts(0, dim) * inner(dim)).product();
+            let most = (rounds * inner(0) * inner(1)) as f64;
+            let share = all as f64 / threads as f64;
+            assert!(
+                most <= 1.35 * share || side == 256,
+                "{side} on {threads}: {blocks} blocks, {most} of {share}"
+            );
+        }
+        let plain = machine("x86-64-v4");
+        for (m, threads) in [(&plain, 1), (&plain, 2)] {
+            let d = choose(&shaped, &cpu, &Setting { machine: m, threads, exact: true });
+            assert!(d.parts[0].iter().filter(|p| **p > Some(1)).count() < 2, "{side} on {threads}");
+        }
+    }
+    let narrow = machine("x86-64-v3");
+    for (values, m, threads, exact) in
+        [([70, 81, 257], &server, 16, true), ([129, 64, 130], &narrow, 5, false)]
+    {
+        let at = sizes(values);
+        let func = if exact { fixed(&func, &h.at(&at).unwrap()) } else { func.clone() };
+        let auto = auto(&module, &func, &at, &Setting { machine: m, threads, exact }).unwrap();
+        let text = auto.strategy.to_string();
+        assert!(text.contains("accumulate(A") && text.contains("accumulate(B"), "{values:?}: {text}");
+        let new = transform(&module, &func, &auto.strategy, &text);
+        compare(row, &new, &at, &format!("{values:?} exact {exact}\n{text}"));
+    }
+}
