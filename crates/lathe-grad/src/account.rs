@@ -37,11 +37,12 @@ impl Derivative {
 
     /// What is kept between the sweeps, in bytes, over the sizes; 0 where nothing is.
     pub fn tape_bytes(&self) -> Expr {
-        let bytes = |k: &crate::Kept| {
-            let size = lathe_ir::build::index(k.elem.bytes() as i64);
-            k.extents.iter().cloned().fold(size, lathe_ir::build::mul)
-        };
-        self.kept.iter().map(bytes).reduce(lathe_ir::build::add).unwrap_or_else(|| lathe_ir::build::index(0))
+        crate::bytes::total(&self.kept)
+    }
+
+    /// What would be kept without a choice of what to compute again, in bytes, over the sizes.
+    pub fn everything_bytes(&self) -> Option<Expr> {
+        self.everything.as_deref().map(crate::bytes::total)
     }
 }
 

@@ -151,7 +151,14 @@ pub fn applied(
     out.params = params;
     out.name = request.name.as_str().into();
     let func = crate::tidy::tidied(inlined(module, out));
-    Ok(Derivative { func, wrt: shape.wrt, of: shape.of, kept: Vec::new(), rule: Some(rule.name.to_string()) })
+    Ok(Derivative {
+        func,
+        wrt: shape.wrt,
+        of: shape.of,
+        kept: Vec::new(),
+        everything: None,
+        rule: Some(rule.name.to_string()),
+    })
 }
 
 /// The function with bodies in place of calls.

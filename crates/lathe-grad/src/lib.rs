@@ -20,6 +20,7 @@ mod account;
 pub mod activity;
 mod arrays;
 mod bounded;
+mod bytes;
 mod calls;
 mod checkpoint;
 pub mod codes;
@@ -42,7 +43,8 @@ pub use codes::CODES;
 pub use widen::widened;
 
 use lathe_diagnostics::{Diagnostic, Places};
-use lathe_ir::{Function, Mode as ParamMode, Module, Param, ParamKind, Type};
+use lathe_ir::{Function, Mode as ParamMode, Module, Param, ParamKind, Type, VarId};
+use std::collections::{BTreeMap, HashMap};
 
 /// Which products are computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +72,9 @@ pub struct Request {
     /// Reverse mode: how many states of an outermost loop that carries arrays from one iteration to the next are kept at
     /// once, instead of values of every iteration; iterations between them run again (binomial checkpointing).
     pub checkpoints: Option<std::num::NonZeroU16>,
+    /// Sizes and integers that are known, by name: they decide which of several values takes the fewest bytes to keep.
+    /// Without them, only what is less for all sizes is.
+    pub sizes: BTreeMap<String, i64>,
 }
 
 impl Request {
@@ -83,7 +88,18 @@ impl Request {
             value: mode == Mode::Forward,
             allow_steps: false,
             checkpoints: None,
+            sizes: BTreeMap::new(),
         }
+    }
+
+    /// The known sizes and integers of a function.
+    fn sizes_of(&self, func: &Function) -> HashMap<VarId, i64> {
+        let scalars = func.params.iter().filter_map(|p| match &p.kind {
+            ParamKind::Scalar(b) => Some(b),
+            ParamKind::Array(_) => None,
+        });
+        let all = func.sizes.iter().chain(scalars);
+        all.filter_map(|b| Some((b.id, *self.sizes.get(&*b.name)?))).collect()
     }
 }
 
@@ -107,6 +123,9 @@ pub struct Derivative {
     pub of: Vec<String>,
     /// What is stored between the sweeps, in the outermost scope; what is kept within one iteration is not listed.
     pub kept: Vec<Kept>,
+    /// What would be stored if every value that the reverse sweep needs and that is gone by then were, for each place
+    /// that reads it: what `kept` is compared with. `None` where the number of values is not known, or was not asked.
+    pub everything: Option<Vec<Kept>>,
     /// The function that the user gives for it.
     pub rule: Option<String>,
 }

@@ -31,6 +31,9 @@ pub struct Around {
     pub step: i64,
     /// The scope that one iteration is.
     pub body: ScopeId,
+    /// The site of its bounds, and how many branches are around that.
+    pub header: usize,
+    pub branches: usize,
     /// Whether the bounds say how often it runs: not so for `while`, whose variable means nothing.
     pub is_bounded: bool,
 }
@@ -259,7 +262,9 @@ impl Builder<'_> {
             }
             let site = self.site(&l.binder.name, s.places());
             let (binder, lo, hi, step) = (l.binder.clone(), l.lo.clone(), l.hi.clone(), l.step);
-            let body = self.scope(|body| Around { binder, lo, hi, step, body, is_bounded: true }, &l.body)?;
+            let (header, branches) = (site.id, site.branches.len());
+            let around = |body| Around { binder, lo, hi, step, body, header, branches, is_bounded: true };
+            let body = self.scope(around, &l.body)?;
             return Ok(Node::Loop { site, l: l.clone(), body });
         }
         if let Some((cond, then, other)) = s.as_if() {
@@ -286,10 +291,14 @@ impl Builder<'_> {
     fn until(&mut self, cond: &Expr, body: &Stmt, places: &Places) -> Result<Node, Diagnostic> {
         // Its iterations have no number; the variable is never mentioned.
         let binder = self.func.fresh_var("while", Scalar::Index);
-        let around = |body| Around { binder, lo: index(0), hi: index(0), step: 1, body, is_bounded: false };
+        let branches = self.branches.len();
+        let around = |header: usize| {
+            let (lo, hi, step) = (index(0), index(0), 1);
+            move |body| Around { binder, lo, hi, step, body, header, branches, is_bounded: false }
+        };
         if !self.is_reverse || !touches_active(body, self.act) {
             let site = self.site("while", places);
-            let body = self.scope(around, body)?;
+            let body = self.scope(around(site.id), body)?;
             return Ok(Node::While { site, cond: cond.clone(), body, trips: None });
         }
         let elem = Type::INDEX;
@@ -311,7 +320,7 @@ impl Builder<'_> {
         let start = crate::arrays::fill(format!("{name}.zero"), Vec::new(), cell.clone(), index(0));
         let start = self.leaf(&start.with_places(places.clone()))?;
         let site = self.site("while", places);
-        let body = self.scope(around, &Stmt::seq([body.clone(), one]))?;
+        let body = self.scope(around(site.id), &Stmt::seq([body.clone(), one]))?;
         let after = self.site("while", places);
         let trips = Some(Trips { cell, site: after });
         Ok(Node::Seq(vec![start, Node::While { site, cond: cond.clone(), body, trips }]))

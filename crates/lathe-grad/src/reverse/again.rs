@@ -7,10 +7,10 @@ use crate::arrays::{allocated, touched};
 use crate::codes::{self, refuse};
 use crate::node::{Leaf, Node, Scope, ScopeId, Site};
 use lathe_diagnostics::Diagnostic;
-use lathe_ir::build::load;
+use lathe_ir::build::{and, load, lt};
 use lathe_ir::stmt::PartMap;
 use lathe_ir::visit::{loads_of, refresh};
-use lathe_ir::{Access, Buffer, Compute, Expr, Label, Stmt, StmtKind, Store, build};
+use lathe_ir::{Access, BufId, Buffer, Compute, Expr, ExprKind, Label, Stmt, StmtKind, Store, build};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -139,7 +139,8 @@ impl Reverse<'_> {
             );
         }
         let dims = l.stmt.as_compute().map(|c| c.dims.clone()).unwrap_or_default();
-        let mut map = Again { r: self, site: &l.site, dims: &dims, of, failure: None, label: None };
+        let into = inside.clone();
+        let mut map = Again { r: self, site: &l.site, dims: &dims, of, into, failure: None, label: None };
         if of != 0 || map.r.counting.is_some() {
             let suffix = if map.r.counting.is_some() { "counted" } else { "again" };
             map.label = Some(map.r.label(&l.site.label, suffix));
@@ -166,7 +167,7 @@ impl Reverse<'_> {
             return Ok(Vec::new());
         }
         let mine: Vec<usize> = (0..self.tapes.len())
-            .filter(|n| self.tapes[*n].site.id == site.id && self.tapes[*n].scope == of)
+            .filter(|n| self.tapes[*n].at == site.id && self.tapes[*n].scope == of)
             .collect();
         let mut out = Vec::new();
         for n in mine {
@@ -176,25 +177,37 @@ impl Reverse<'_> {
     }
 
     fn tape_store(&mut self, n: usize) -> Result<Stmt, Diagnostic> {
-        let Tape { scope, site, access, under, buffer, indices, dims, .. } = &self.tapes[n];
+        let Tape { scope, site, value, under, buffer, indices, dims, .. } = &self.tapes[n];
         let (scope, site, dims) = (*scope, site.clone(), dims.clone());
-        let (access, under) = (access.clone(), under.clone());
+        let (value, under) = (value.clone(), under.clone());
         let target = Access::buffer(buffer.id, buffer.elem.clone(), indices.clone());
         let when = When::Forward(scope);
         let under = match &under {
             Some(u) => Some(self.restore(&site, &dims, u, None, when)?),
             None => None,
         };
-        self.needs.extend(access.view.buffer().map(|b| (scope, b)));
-        let value = load(self.restore_access(&site, &dims, &access, under.as_ref(), when)?);
+        let value = match value.kind() {
+            ExprKind::Load(a) => {
+                self.needs.extend(a.view.buffer().map(|b| (scope, b)));
+                load(self.restore_access(&site, &dims, a, under.as_ref(), when)?)
+            }
+            _ => self.restore(&site, &dims, &value, under.as_ref(), when)?,
+        };
         let label = self.label(&site.label, "tape");
+        let ahead = self.tapes[n].ahead.clone();
+        let depth = ahead.as_ref().map_or(site.loops.len(), |a| a.depth);
+        // It exists if the loops around it that do not change it run.
+        let runs = ahead.iter().flat_map(|a| &a.under).map(|(lo, hi)| lt(lo.clone(), hi.clone()));
+        let under = runs.chain(under).reduce(and);
+        let dims: Vec<_> = ahead.iter().flat_map(|a| a.dims.clone()).chain(dims).collect();
         if !dims.is_empty() {
             let (targets, values) = (vec![target], vec![value]);
             let c = Compute { label, dims, targets, values, guard: under, update: None };
             let s = Stmt::new(StmtKind::Compute(c), site.places.clone());
             return Ok(refresh(&s, &mut self.func.next_id));
         }
-        let instance = site.loops.iter().filter(|l| l.is_bounded).map(|l| build::var(&l.binder)).collect();
+        let instance =
+            site.loops[..depth].iter().filter(|l| l.is_bounded).map(|l| build::var(&l.binder)).collect();
         let s = Store::new(label, instance, target, value);
         let s = Stmt::new(StmtKind::Store(s), site.places.clone());
         Ok(match under {
@@ -270,13 +283,15 @@ struct Again<'r, 'a, 's> {
     site: &'s Rc<Site>,
     dims: &'s [lathe_ir::Dim],
     of: ScopeId,
+    /// What it writes.
+    into: Vec<BufId>,
     label: Option<Label>,
     failure: Option<Diagnostic>,
 }
 
 impl PartMap for Again<'_, '_, '_> {
     fn expr(&mut self, e: &Expr) -> Expr {
-        match self.r.restore(self.site, self.dims, e, None, When::Forward(self.of)) {
+        match self.r.restore_into(self.site, self.dims, e, None, When::Forward(self.of), &self.into) {
             Ok(e) => e,
             Err(d) => {
                 self.failure.get_or_insert(d);

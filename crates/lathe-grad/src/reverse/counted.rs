@@ -187,6 +187,7 @@ impl Reverse<'_> {
             return Err(refuse(codes::TAPE, text, &site.places)
                 .help("declare what the loop computes in one scope with what its condition reads"));
         }
+        self.volatile.insert(site.id);
         let cond = self.restore(site, &[], cond, None, When::Forward(of))?;
         let body = self.run_numbered(body.id, of, inside.unwrap_or_else(Stmt::empty));
         Ok(Some(Stmt::new(StmtKind::While { cond, body }, site.places.clone())))

@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 impl Reverse<'_> {
     pub fn finish(
-        mut self,
+        &mut self,
         root: &Scope,
         request: &Request,
         wrt: Vec<String>,
@@ -72,7 +72,7 @@ impl Reverse<'_> {
                 (ParamKind::Array(_), Mode::InOut) if request.value => ins.push(p.clone()),
                 (ParamKind::Array(b), Mode::InOut) => {
                     if changed.contains(&b.id) {
-                        let given = fresh(&mut self, b, &name, b.elem.clone());
+                        let given = fresh(self, b, &name, b.elem.clone());
                         let local =
                             Arc::new(Buffer { name: format!("{name}.again").into(), ..(**b).clone() });
                         before.push(copy_array(&given, &local, &mut self.func));
@@ -100,7 +100,7 @@ impl Reverse<'_> {
             let bar = made.unwrap_or_else(|| {
                 let extents = p.array().map(|b| b.extents.clone()).unwrap_or_default();
                 let like = Buffer::local(BufId(0), name.as_str(), elem.clone(), extents, Space::Host);
-                fresh(&mut self, &like, &name, elem.clone())
+                fresh(self, &like, &name, elem.clone())
             });
             let outer = crate::shadow_name(&primal, &name, crate::Mode::Reverse);
             let same = bar.elem == elem;
@@ -126,7 +126,7 @@ impl Reverse<'_> {
                 to.push(array(b, mode));
                 continue;
             }
-            let b = fresh(&mut self, &bar, &outer, elem);
+            let b = fresh(self, &bar, &outer, elem);
             if mode != Mode::Out {
                 before.push(copy_array(&b, &bar, &mut self.func));
             }
@@ -141,11 +141,11 @@ impl Reverse<'_> {
         let body = self.with_schedules(body);
         let body = self.in_scope(root, body)?;
         let body = allocated(locals, Stmt::seq(before.into_iter().chain([body])));
-        let mut func = self.func;
+        let mut func = self.func.clone();
         func.name = request.name.as_str().into();
         func.params = ins.into_iter().chain(bars).chain(outs).chain(results).collect();
         func.body = body;
-        Ok(Derivative { func, wrt, of, kept, rule: None })
+        Ok(Derivative { func, wrt, of, kept, everything: None, rule: None })
     }
 
     fn bar_of_param(&self, p: &Param) -> Option<&Arc<Buffer>> {

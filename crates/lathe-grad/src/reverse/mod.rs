@@ -8,13 +8,15 @@
 //! the forward sweep stores it on a tape: a local array of the scope that the overwritten array lives in, with one
 //! dimension per loop between the scope and the place that reads. Local arrays of an iteration are out of scope when
 //! the reverse sweep reaches it: the statements that computed them are repeated in the iteration of the reverse
-//! sweep. The forward sweep holds what is needed for this, and nothing else.
+//! sweep. The forward sweep holds what is needed for this, and nothing else. Where values between what is kept so and
+//! what is needed take fewer bytes, these are kept (`cut`).
 
 mod again;
 mod call;
 mod carried;
 mod compute;
 mod counted;
+mod cut;
 mod finish;
 mod gather;
 mod restore;
@@ -26,11 +28,11 @@ use crate::checkpoint;
 use crate::codes::{self, refuse};
 use crate::node::{Leaf, Node, Scope, ScopeId, Site, Trips, Work};
 use crate::prepare::{Prepared, built};
-use crate::{Activity, Derivative, Request};
+use crate::{Activity, Derivative, Request, bytes};
 use counted::Counter;
 use lathe_diagnostics::{Diagnostic, Places};
 use lathe_ir::build::{add, floor_div, index, load, mul, sub, var};
-use lathe_ir::visit::{loads_of, substitute_stmt};
+use lathe_ir::visit::{loads_of, substitute, substitute_stmt};
 use lathe_ir::{
     Access, BufId, Buffer, Executor, Expr, Function, Label, Loop, Module, ParamKind, Scalar, Stmt, StmtKind,
     VarId,
@@ -49,8 +51,7 @@ pub fn cotangents(
     of: Vec<String>,
 ) -> Result<Derivative, Diagnostic> {
     let Some(snapshots) = request.checkpoints else {
-        let Prepared { func, act, root } = prepared;
-        return started(func, &act, &root).finish(&root, request, wrt, of);
+        return least(&prepared, request, wrt, of);
     };
     let carried = started(prepared.func.clone(), &prepared.act, &prepared.root).carried(&prepared.root);
     if carried.is_empty() {
@@ -69,6 +70,38 @@ pub fn cotangents(
         r.revolves.push(one);
     }
     r.finish(&root, request, wrt, of)
+}
+
+/// The derivative that keeps the least: of the one that keeps elements, and the one that keeps a minimum cut.
+fn least(
+    prepared: &Prepared,
+    request: &Request,
+    wrt: Vec<String>,
+    of: Vec<String>,
+) -> Result<Derivative, Diagnostic> {
+    let Prepared { func, act, root } = prepared;
+    let mut first = started(func.clone(), act, root);
+    first.asked = Some(Vec::new());
+    let made = first.finish(root, request, wrt.clone(), of.clone())?;
+    let asked = first.asked.take().unwrap_or_default();
+    let made = Derivative { everything: first.everything(&asked), ..made };
+    if !first.tapes.iter().any(|t| t.scope == 0) {
+        return Ok(made);
+    }
+    let sizes = request.sizes_of(func);
+    let values = first.cut(&asked, &sizes);
+    if values.is_empty() {
+        return Ok(made);
+    }
+    let mut second = started(func.clone(), act, root);
+    second.values = values;
+    let Ok(other) = second.finish(root, request, wrt, of) else { return Ok(made) };
+    // Both count the iterations of the same loops.
+    let known = |c: &Counter| first.counters.iter().find(|o| (o.body, o.scope) == (c.body, c.scope));
+    let same = second.counters.iter().filter_map(|c| Some((c.total.id, var(&known(c)?.total)))).collect();
+    let (before, after) = (bytes::total(&made.kept), bytes::total(&other.kept));
+    let is_less = bytes::at_most(&substitute(&after, &same), &before, &sizes);
+    Ok(if is_less { Derivative { everything: made.everything, ..other } } else { made })
 }
 
 /// A function whose adjoints are about to be made.
@@ -94,6 +127,9 @@ fn started<'a>(func: Function, act: &'a Activity, root: &Scope) -> Reverse<'a> {
         revolves: Vec::new(),
         bare: None,
         counting: None,
+        values: HashSet::new(),
+        asked: None,
+        volatile: HashSet::new(),
     };
     for b in r.func.params.iter().filter_map(|p| p.array()) {
         r.scope_of.insert(b.id, 0);
@@ -143,6 +179,12 @@ struct Reverse<'a> {
     bare: Option<ScopeId>,
     /// What counts the iterations with a body, while they are counted beforehand.
     counting: Option<HashMap<ScopeId, Arc<Buffer>>>,
+    /// What is kept besides elements.
+    values: HashSet<cut::Value>,
+    /// What was asked for, where that is to be known.
+    asked: Option<Vec<cut::Asked>>,
+    /// Sites that are evaluated several times in one iteration around them.
+    volatile: HashSet<usize>,
 }
 
 impl Reverse<'_> {

@@ -1,6 +1,7 @@
 //! Values of the primal in the reverse sweep: read again where they are still available, otherwise stored on a tape.
 
 use super::Reverse;
+use super::cut::Asked;
 use crate::Kept;
 use crate::arrays::buffers_of;
 use crate::codes::{self, refuse};
@@ -15,7 +16,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 /// When an expression of the primal is evaluated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum When {
     /// In the reverse sweep.
     Back,
@@ -27,10 +28,13 @@ pub enum When {
 pub struct Tape {
     pub scope: ScopeId,
     pub site: Rc<Site>,
-    /// What the place reads.
-    pub access: Access,
+    /// What the place reads, or what it evaluates.
+    pub value: Expr,
     pub under: Option<Expr>,
     pub buffer: Arc<Buffer>,
+    /// The site before which it is stored, and how, if that is not the place itself.
+    pub at: usize,
+    pub ahead: Option<Ahead>,
     /// Subscripts of the tape, in the variables of the place.
     pub indices: Vec<Expr>,
     /// Of these, dimensions of a compute.
@@ -39,6 +43,17 @@ pub struct Tape {
     pub counted: Option<ScopeId>,
     /// All of the array is kept: its own subscripts are the last ones of the tape.
     pub whole: bool,
+}
+
+/// A value that loops around a place do not change is stored before the first of them.
+#[derive(Clone)]
+pub struct Ahead {
+    /// How many loops are around that.
+    pub depth: usize,
+    /// Bounds of the loops that do not change it: only if all of them run, it exists.
+    pub under: Vec<(Expr, Expr)>,
+    /// The loops in these that do.
+    pub dims: Vec<Dim>,
 }
 
 impl Reverse<'_> {
@@ -55,6 +70,23 @@ impl Reverse<'_> {
         under: Option<&Expr>,
         when: When,
     ) -> Result<Expr, Diagnostic> {
+        self.restore_into(site, dims, e, under, when, &[])
+    }
+
+    /// The same, of what is written to arrays.
+    pub fn restore_into(
+        &mut self,
+        site: &Rc<Site>,
+        dims: &[Dim],
+        e: &Expr,
+        under: Option<&Expr>,
+        when: When,
+        into: &[BufId],
+    ) -> Result<Expr, Diagnostic> {
+        if let Some(asked) = &mut self.asked {
+            let (site, dims, value, under) = (site.clone(), dims.to_vec(), e.clone(), under.cloned());
+            asked.push(Asked { site, dims, value, under, when, into: into.to_vec() });
+        }
         self.restored(site, dims, e, under, when, &mut HashMap::new())
     }
 
@@ -69,6 +101,11 @@ impl Reverse<'_> {
     ) -> Result<Expr, Diagnostic> {
         if let Some(done) = memo.get(&e.address()) {
             return Ok(done.clone());
+        }
+        if self.is_kept(site, e, under, when) {
+            let out = self.kept_value(site, dims, e, under, when)?;
+            memo.insert(e.address(), out.clone());
+            return Ok(out);
         }
         let now = match e.kind() {
             ExprKind::Load(a) => self.again(site, a, when).map(load),
@@ -143,8 +180,39 @@ impl Reverse<'_> {
         vars_of(e).iter().all(|v| self.constants.contains(v) || outside.contains(v))
     }
 
+    /// Whether a value is one that is kept as it is.
+    fn is_kept(&self, site: &Site, e: &Expr, under: Option<&Expr>, when: When) -> bool {
+        !self.values.is_empty()
+            && when != When::Forward(0)
+            && self.counting.is_none()
+            && self.values.contains(&(site.id, under.cloned(), e.clone()))
+    }
+
+    /// The load of such a value from its tape.
+    fn kept_value(
+        &mut self,
+        site: &Rc<Site>,
+        dims: &[Dim],
+        e: &Expr,
+        under: Option<&Expr>,
+        when: When,
+    ) -> Result<Expr, Diagnostic> {
+        let same = |t: &Tape| {
+            t.site.id == site.id && t.scope == 0 && !t.whole && t.value == *e && t.under.as_ref() == under
+        };
+        let n = match self.tapes.iter().position(same) {
+            Some(n) => n,
+            None => {
+                let tape = self.new_tape(site, dims, e, under, 0)?;
+                self.tapes.push(tape);
+                self.tapes.len() - 1
+            }
+        };
+        self.read_tape(n, site, &[], when)
+    }
+
     /// The load of a value from the tape that keeps it.
-    fn taped(
+    pub fn taped(
         &mut self,
         site: &Rc<Site>,
         dims: &[Dim],
@@ -155,12 +223,11 @@ impl Reverse<'_> {
     ) -> Result<Expr, Diagnostic> {
         let whole = self.all_of(site, dims, a, scope);
         let same = |t: &Tape| {
-            t.site.id == site.id && t.scope == scope && t.access == *a && t.under.as_ref() == under
+            t.site.id == site.id && t.scope == scope && t.access() == Some(a) && t.under.as_ref() == under
         };
         let known = match &whole {
             Some((all, _)) => {
-                let here =
-                    |t: &Tape| t.whole && t.site.id == site.id && t.scope == scope && t.access.view == a.view;
+                let here = |t: &Tape| t.whole && t.site.id == site.id && t.scope == scope && t.is_of(a);
                 let found = self.tapes.iter().position(here);
                 found.or_else(|| self.equivalent(site, all, None, scope, true))
             }
@@ -173,29 +240,36 @@ impl Reverse<'_> {
             Some(n) => n,
             None => {
                 let mut tape = match &whole {
-                    Some((all, dims)) => self.new_tape(site, dims, all, None, scope)?,
-                    None => self.new_tape(site, dims, a, under, scope)?,
+                    Some((all, dims)) => self.new_tape(site, dims, &load(all.clone()), None, scope)?,
+                    None => self.new_tape(site, dims, &load(a.clone()), under, scope)?,
                 };
                 tape.whole = whole.is_some();
                 self.tapes.push(tape);
                 self.tapes.len() - 1
             }
         };
+        self.read_tape(n, site, &a.indices, when)
+    }
+
+    /// The load from a tape at a place; of a whole array, of the element with these subscripts.
+    fn read_tape(&self, n: usize, site: &Rc<Site>, element: &[Expr], when: When) -> Result<Expr, Diagnostic> {
         let t = &self.tapes[n];
         let depth = |s: ScopeId| site.loops.iter().position(|l| l.body == s);
         if let (Some(body), When::Forward(of)) = (t.counted, when)
             && depth(body) > depth(of)
         {
             // The numbers of iterations that run again are not known.
-            let text =
-                format!("values of `{}` would have to be kept for a loop that is recomputed", self.name(a));
+            let text = format!(
+                "values of `{}` would have to be kept for a loop that is recomputed",
+                self.name_of(t)
+            );
             return Err(refuse(codes::TAPE, text, &site.places)
                 .help("give the loop bounds that do not depend on data, or move the array out of the loop"));
         }
         let mut indices = t.indices.clone();
         if t.whole {
-            indices.truncate(indices.len() - a.indices.len());
-            indices.extend(a.indices.iter().cloned());
+            indices.truncate(indices.len() - element.len());
+            indices.extend(element.iter().cloned());
         }
         Ok(load(Access::buffer(t.buffer.id, t.buffer.elem.clone(), indices).at(site.places.clone())))
     }
@@ -259,11 +333,7 @@ impl Reverse<'_> {
         self.tapes.iter().position(|t| {
             let (mine, theirs) = (&site.loops, &t.site.loops);
             t.scope == scope
-                && if whole {
-                    t.whole && t.access.view == a.view
-                } else {
-                    t.access == *a && t.dims.is_empty()
-                }
+                && if whole { t.whole && t.is_of(a) } else { t.access() == Some(a) && t.dims.is_empty() }
                 && under.is_none()
                 && t.under.is_none()
                 && mine.len() == theirs.len()
@@ -278,17 +348,124 @@ impl Reverse<'_> {
         b.map_or_else(|| "?".to_string(), |b| b.name.to_string())
     }
 
-    fn new_tape(
+    /// What a tape is of.
+    pub fn name_of(&self, t: &Tape) -> String {
+        t.access().map_or_else(|| t.site.label.to_string(), |a| self.name(a))
+    }
+
+    /// A tape for a value of a place, which has no entries for loops that do not change it.
+    pub fn new_tape(
         &mut self,
         site: &Rc<Site>,
         dims: &[Dim],
-        a: &Access,
+        value: &Expr,
         under: Option<&Expr>,
         scope: ScopeId,
     ) -> Result<Tape, Diagnostic> {
-        let loops: Vec<Around> = site.loops_in(scope).to_vec();
+        let all = site.loops_in(scope);
+        match self.ahead(site, dims, value, under, all) {
+            Some((from, to, ahead)) => {
+                let at = all[from].header;
+                let loops = all[..from].iter().chain(&all[to..]).cloned().collect();
+                let tape = self.tape(site, dims, value, under, scope, loops)?;
+                Ok(Tape { at, ahead: Some(ahead), ..tape })
+            }
+            None => self.tape(site, dims, value, under, scope, all.to_vec()),
+        }
+    }
+
+    /// The loops around a site that do not change a value, if it can be stored before the first of them.
+    fn ahead(
+        &self,
+        site: &Site,
+        dims: &[Dim],
+        value: &Expr,
+        under: Option<&Expr>,
+        loops: &[Around],
+    ) -> Option<(usize, usize, Ahead)> {
+        let changes = self.changing(site, dims, value, under, loops);
+        let from = changes.iter().position(|c| !c)?;
+        let to = changes[from..].iter().position(|c| *c).map_or(loops.len(), |n| from + n);
+        let (same, inner) = (&loops[from..to], &loops[to..]);
+        let first = &same[0];
+        let constant = |l: &Around| l.is_bounded && self.is_constant(&l.lo) && self.is_constant(&l.hi);
+        let inside: HashSet<VarId> = loops[from..].iter().map(|l| l.binder.id).collect();
+        let outer = |e: &Expr| vars_of(e).iter().all(|v| !inside.contains(v));
+        let fits = under.is_none()
+            && changes[to..].iter().all(|c| *c)
+            && site.branches.len() == first.branches
+            && same.iter().all(|l| constant(l) && outer(&l.lo) && outer(&l.hi))
+            && inner.iter().all(|l| constant(l) && l.step == 1);
+        let dims = inner.iter().map(|l| Dim {
+            binder: l.binder.clone(),
+            lo: l.lo.clone(),
+            hi: l.hi.clone(),
+            combine: lathe_ir::Combine::Concat,
+        });
+        let depth = site.loops.len() - loops.len() + from;
+        let under = same.iter().map(|l| (l.lo.clone(), l.hi.clone())).collect();
+        fits.then(|| (from, to, Ahead { depth, under, dims: dims.collect() }))
+    }
+
+    /// A tape that keeps a value for every iteration of all loops around.
+    pub fn tape_of_all(&mut self, site: &Rc<Site>, dims: &[Dim], value: &Expr) -> Option<Tape> {
+        self.tape(site, dims, value, None, 0, site.loops.clone()).ok()
+    }
+
+    /// Which of some loops around a site a value may differ in.
+    fn changing(
+        &self,
+        site: &Site,
+        dims: &[Dim],
+        value: &Expr,
+        under: Option<&Expr>,
+        loops: &[Around],
+    ) -> Vec<bool> {
+        let mut vars: HashSet<VarId> = [value].into_iter().chain(under).flat_map(vars_of).collect();
+        // Dimensions have ranges, which have variables.
+        for d in dims.iter().rev().filter(|d| vars.contains(&d.binder.id)).cloned().collect::<Vec<_>>() {
+            vars.extend([&d.lo, &d.hi].into_iter().flat_map(vars_of));
+        }
+        let ranges = dims.iter().filter(|d| vars.contains(&d.binder.id)).flat_map(|d| [&d.lo, &d.hi]);
+        let read: Vec<BufId> = [value].into_iter().chain(under).chain(ranges).flat_map(buffers_of).collect();
+        let known = |v: &VarId| {
+            self.constants.contains(v)
+                || site.loops.iter().any(|l| l.binder.id == *v)
+                || dims.iter().any(|d| d.binder.id == *v)
+        };
+        // A name for what a loop reads, and an array that nothing is known of, may be anything.
+        let any = !vars.iter().all(known) || read.iter().any(|b| !self.scope_of.contains_key(b));
+        let depth = |s: ScopeId| site.loops.iter().position(|l| l.body == s).map_or(0, |p| p + 1);
+        let mut out = Vec::new();
+        // From the inside out: ranges of loops that count have variables, too.
+        for l in loops.iter().rev() {
+            let lives_in = |b: &BufId| self.scope_of.get(b).is_none_or(|s| depth(*s) >= depth(l.body));
+            let is_written = |b: &BufId| {
+                let mut all = self.writes.get(b).into_iter().flatten();
+                all.any(|w| w.site.loops.iter().any(|x| x.body == l.body))
+            };
+            let changes =
+                any || vars.contains(&l.binder.id) || read.iter().any(|b| lives_in(b) || is_written(b));
+            if changes {
+                vars.extend([&l.lo, &l.hi].into_iter().flat_map(vars_of));
+            }
+            out.push(changes);
+        }
+        out.reverse();
+        out
+    }
+
+    fn tape(
+        &mut self,
+        site: &Rc<Site>,
+        dims: &[Dim],
+        value: &Expr,
+        under: Option<&Expr>,
+        scope: ScopeId,
+        loops: Vec<Around>,
+    ) -> Result<Tape, Diagnostic> {
         // The dimensions that the value depends on, and those that their ranges depend on.
-        let mut vars: HashSet<VarId> = a.exprs().into_iter().chain(under).flat_map(vars_of).collect();
+        let mut vars: HashSet<VarId> = [value].into_iter().chain(under).flat_map(vars_of).collect();
         let mut used: Vec<Dim> = Vec::new();
         for d in dims.iter().rev() {
             if vars.contains(&d.binder.id) {
@@ -296,8 +473,9 @@ impl Reverse<'_> {
                 used.insert(0, Dim { combine: lathe_ir::Combine::Concat, ..d.clone() });
             }
         }
+        let inside = site.loops_in(scope).len();
         let outside: HashSet<VarId> =
-            site.loops[..site.loops.len() - loops.len()].iter().map(|l| l.binder.id).collect();
+            site.loops[..site.loops.len() - inside].iter().map(|l| l.binder.id).collect();
         // The outer loops that are numbered: all others are in a box.
         let box_of = |from: usize| {
             let mut ranges: Vec<Range> = Vec::new();
@@ -316,6 +494,8 @@ impl Reverse<'_> {
         let mut indices: Vec<Expr> = loops[outer..].iter().map(at).collect();
         let counted = outer.checked_sub(1).map(|n| loops[n].body);
         if let Some(n) = outer.checked_sub(1) {
+            // Of the loop, among all those around.
+            let n = site.loops_in(scope).iter().position(|l| l.body == loops[n].body).unwrap_or(n);
             let n = self.counter(site, scope, n);
             extents.insert(0, var(&self.counters[n].total));
             indices.insert(0, var(&self.counters[n].number));
@@ -324,7 +504,11 @@ impl Reverse<'_> {
             let known = self.is_constant(&d.lo) && self.is_constant(&d.hi);
             let size = extent(&d.lo, &d.hi, 1, &ranges).filter(|s| known && self.is_known(s, &outside));
             let Some(size) = size else {
-                let text = format!("the number of values of `{}` to keep depends on data", self.name(a));
+                let name = match value.kind() {
+                    ExprKind::Load(a) => self.name(a),
+                    _ => site.label.to_string(),
+                };
+                let text = format!("the number of values of `{name}` to keep depends on data");
                 return Err(refuse(codes::TAPE, text, &site.places));
             };
             extents.push(size);
@@ -332,18 +516,19 @@ impl Reverse<'_> {
             ranges.push((d.binder.id, d.lo.clone(), d.hi.clone()));
         }
         let space = if extents.is_empty() { Space::Register } else { Space::Host };
-        let buffer = Buffer::local(
-            self.func.fresh_buf(),
-            format!("{}.tape", self.name(a)),
-            a.elem.clone(),
-            extents,
-            space,
-        );
-        let (access, under) = (a.clone(), under.cloned());
+        let of = match value.kind() {
+            ExprKind::Load(a) => self.name(a),
+            _ => site.label.to_string(),
+        };
+        let id = self.func.fresh_buf();
+        let buffer = Buffer::local(id, format!("{of}.tape"), value.ty().clone(), extents, space);
+        let (value, under) = (value.clone(), under.cloned());
         Ok(Tape {
             scope,
             site: site.clone(),
-            access,
+            at: site.id,
+            ahead: None,
+            value,
             under,
             buffer,
             indices,
@@ -356,13 +541,32 @@ impl Reverse<'_> {
     /// What is kept for the whole sweep.
     pub fn kept(&self) -> Vec<Kept> {
         let outermost = self.tapes.iter().filter(|t| t.scope == 0);
-        let kept = |t: &Tape| Kept {
-            of: self.name(&t.access),
+        outermost.map(|t| self.kept_by(t)).chain(self.snapshots()).collect()
+    }
+
+    /// What a tape keeps.
+    pub fn kept_by(&self, t: &Tape) -> Kept {
+        Kept {
+            of: self.name_of(t),
             label: t.site.label.to_string(),
             extents: t.buffer.extents.clone(),
             elem: t.buffer.elem.clone(),
-        };
-        outermost.map(kept).chain(self.snapshots()).collect()
+        }
+    }
+}
+
+impl Tape {
+    /// The element that it keeps, if it is one.
+    pub fn access(&self) -> Option<&Access> {
+        match self.value.kind() {
+            ExprKind::Load(a) => Some(a),
+            _ => None,
+        }
+    }
+
+    /// Whether it keeps elements of the array that an access is to.
+    fn is_of(&self, a: &Access) -> bool {
+        self.access().is_some_and(|own| own.view == a.view)
     }
 }
 
