@@ -25,8 +25,37 @@ pub struct Choice {
     /// Sizes and threads that decisions are taken for.
     pub sizes: BTreeMap<String, i64>,
     pub threads: Option<usize>,
-    /// The CUDA device in whose memory the arrays are.
-    pub device: Option<i32>,
+    /// The device in whose memory the arrays are.
+    pub device: Option<DeviceId>,
+}
+
+/// A device that code is compiled for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct DeviceId {
+    /// Else one of OpenCL.
+    cuda: bool,
+    number: i32,
+}
+
+impl DeviceId {
+    pub fn cuda(number: i32) -> DeviceId {
+        DeviceId { cuda: true, number }
+    }
+
+    /// Of the name that lists of devices have: `cuda:1`.
+    pub fn named(id: &str) -> Option<DeviceId> {
+        let (kind, number) = id.split_once(':')?;
+        let number = number.parse().ok()?;
+        ["cuda", "opencl"].contains(&kind).then_some(DeviceId { cuda: kind == "cuda", number })
+    }
+
+    fn kind(self) -> &'static str {
+        if self.cuda { "cuda" } else { "opencl" }
+    }
+
+    fn name(self) -> String {
+        format!("{}:{}", self.kind(), self.number)
+    }
 }
 
 /// A look at a kernel is asked for by a dictionary: `strategy`, `params`, `specialize`, each optional.
@@ -55,7 +84,7 @@ impl Choice {
             specialize: self.specialize.clone(),
             sizes: self.sizes.clone(),
             threads: self.threads,
-            model: self.device.map(|_| "cuda".to_string()),
+            model: self.device.map(|d| d.kind().to_string()),
             ..How::default()
         }
     }
@@ -179,15 +208,15 @@ impl Usual {
 
 /// What calls get that ask for nothing, on one device: code with the sizes baked in, which shapes of tiles need.
 pub struct OnDevice {
-    pub number: i32,
+    pub device: DeviceId,
     sized: Mutex<Vec<(Vec<i64>, Arc<Prepared>)>>,
     /// For all other sizes, once there are many; its decisions are for the first of them.
     any: OnceLock<Arc<Prepared>>,
 }
 
 impl OnDevice {
-    pub fn new(number: i32) -> OnDevice {
-        OnDevice { number, sized: Mutex::new(Vec::new()), any: OnceLock::new() }
+    pub fn new(device: DeviceId) -> OnDevice {
+        OnDevice { device, sized: Mutex::new(Vec::new()), any: OnceLock::new() }
     }
 
     /// The code for a call: `size` gives the value of each size.
@@ -208,7 +237,7 @@ impl OnDevice {
         if let Some(code) = self.any.get() {
             return Ok(Arc::clone(code));
         }
-        let choice = Choice { device: Some(self.number), ..Choice::default() };
+        let choice = Choice { device: Some(self.device), ..Choice::default() };
         let sizes = sizes_of(kernel, size);
         if full {
             let made = compile(py, kernel, &Choice { sizes, ..choice }, false)?;
@@ -219,6 +248,28 @@ impl OnDevice {
         self.sized.lock().unwrap_or_else(|p| p.into_inner()).push((values, Arc::clone(&made)));
         Ok(made)
     }
+}
+
+/// The code of a call on a device; `size` gives the value of each size.
+pub fn code_on(
+    py: Python<'_>,
+    kernel: &Kernel,
+    device: DeviceId,
+    choice: Option<Choice>,
+    size: &dyn Fn(usize) -> i64,
+) -> PyResult<Arc<Prepared>> {
+    let Some(mut c) = choice else {
+        return kernel.on_device(device).code(py, kernel, size);
+    };
+    c.device = Some(device);
+    // Decisions are made for the sizes of this call.
+    c.sizes = sizes_of(kernel, size);
+    if let Some(code) = kernel.chosen(&c) {
+        return Ok(code);
+    }
+    let made = compile(py, kernel, &c, false)?;
+    kernel.keep(c, Arc::clone(&made));
+    Ok(made)
 }
 
 /// Whether the sizes of a call, which `size` gives, are these.
@@ -238,7 +289,7 @@ pub fn compile(py: Python<'_>, kernel: &Kernel, choice: &Choice, stored: bool) -
     let mut how = choice.how();
     let cache = Cache::user();
     let mut build = Build { cache: cache.clone(), ..Build::default() };
-    let device = choice.device.map(|n| format!("cuda:{n}"));
+    let device = choice.device.map(DeviceId::name);
     if let Some(name) = &device {
         build.engine = lathe::Engine::device(name).map_err(|d| errors::bare(py, d))?;
         let function = program.kernel(Some(&kernel.name)).map_err(|f| errors::raised(py, &f))?;

@@ -2,7 +2,7 @@
 
 use crate::arrays;
 use crate::call;
-use crate::code::{self, Choice, OnDevice, Usual, on_large_stack, program_of};
+use crate::code::{self, Choice, DeviceId, OnDevice, Usual, on_large_stack, program_of};
 use crate::errors;
 use crate::generic::{self, Others};
 use crate::keywords::option;
@@ -67,12 +67,12 @@ impl Kernel {
     }
 
     /// The code of calls without options, on a device.
-    pub fn on_device(&self, number: i32) -> Arc<OnDevice> {
+    pub fn on_device(&self, device: DeviceId) -> Arc<OnDevice> {
         let mut all = locked(&self.devices);
-        if let Some(d) = all.iter().find(|d| d.number == number) {
+        if let Some(d) = all.iter().find(|d| d.device == device) {
             return Arc::clone(d);
         }
-        let found = Arc::new(OnDevice::new(number));
+        let found = Arc::new(OnDevice::new(device));
         all.push(Arc::clone(&found));
         found
     }

@@ -5,11 +5,13 @@
 //! * `code`: compiled versions; `pools`: threads, and forks.
 //! * `arrays`, `signature`: numpy's arrays and a kernel's parameters.
 //! * `tensors`: tensors of PyTorch, read without numpy; `interface`: other arrays on CUDA devices.
+//! * `device`: devices, buffers and launches, in a folder of their own.
 //! * `errors`: diagnostics as exceptions. `tune`: searches; `interrupts`: signals during calls. `ffi`: kernels that XLA calls.
 
 mod arrays;
 mod call;
 mod code;
+mod device;
 mod devices;
 mod errors;
 mod ffi;
@@ -46,6 +48,11 @@ mod module {
 
     #[pymodule_export]
     use super::arrays::{lying, strided};
+    #[pymodule_export]
+    use super::device::{
+        Device, DeviceKernel, DeviceMemory, DeviceProfile, Devices, Grid, Launch, Part, Sequence, Tagged,
+        dim3, nd_range, read, read_write, to_cuda, to_opencl, write,
+    };
     #[pymodule_export]
     use super::devices::devices;
     #[pymodule_export]

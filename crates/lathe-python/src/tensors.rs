@@ -21,17 +21,17 @@ use std::ffi::{CStr, c_void};
 
 /// `DLTensor` of `dlpack.h`.
 #[repr(C)]
-struct DlTensor {
-    data: *mut c_void,
-    device_type: i32,
-    device_id: i32,
-    ndim: i32,
-    code: u8,
-    bits: u8,
-    lanes: u16,
-    shape: *const i64,
-    strides: *const i64,
-    byte_offset: u64,
+pub struct DlTensor {
+    pub data: *mut c_void,
+    pub device_type: i32,
+    pub device_id: i32,
+    pub ndim: i32,
+    pub code: u8,
+    pub bits: u8,
+    pub lanes: u16,
+    pub shape: *const i64,
+    pub strides: *const i64,
+    pub byte_offset: u64,
 }
 
 /// `DLPackExchangeAPI` of `dlpack.h`, version 1.

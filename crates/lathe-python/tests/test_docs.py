@@ -5,6 +5,7 @@ import importlib
 import json
 import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -38,6 +39,22 @@ def test_the_page(capsys, monkeypatch, tmp_path):
     file.write_text("\n".join(lines))
     exec(compile(file.read_text(), str(file), "exec"), {"__name__": "page"})
     assert "strategy mine(p1 = 16 in 16..=256 step 16) for gemm" in capsys.readouterr().out
+
+
+def test_the_page_of_devices(tmp_path):
+    # In a process of its own, since drivers of devices start threads; on a device of OpenCL where there is none of CUDA.
+    text = (ROOT / "docs" / "devices-runtime.md").read_text()
+    blocks = re.findall(r"```python\n(.*?)```", text, re.S)
+    assert len(blocks) >= 4
+    ask = "import lathe, json; print(json.dumps([len(lathe.devices(k)) for k in ('cuda', 'opencl')]))"
+    cuda, opencl = json.loads(subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=True).stdout)
+    if not cuda and not opencl:
+        pytest.skip("no device")
+    runs = [b for b in blocks if cuda or "# needs: cuda" not in b]
+    file = tmp_path / "page.py"
+    file.write_text("\n".join(runs).replace('of_kind("cuda")', f'of_kind("{"cuda" if cuda else "opencl"}")'))
+    done = subprocess.run([sys.executable, str(file)], capture_output=True, text=True, cwd=tmp_path, timeout=600)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("name", ["lathe", "lathe.kernels", "lathe.strategies", "lathe.contraction", "lathe.shipping", "lathe.linalg", "lathe.fft", "lathe.random", "lathe._devices", "lathe.jax"])

@@ -31,6 +31,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import lathe
+from lathe import device
 
 
 @lathe.kernel
@@ -48,6 +49,19 @@ def heat(u: Annotated[Any, lathe.inout(lathe.f32["T", "X"])], c: Annotated[Any, 
 @lambda f: lathe.strategy(f, for_=blur)
 def wide(p: Any, tx: Any = lathe.pick([16, 32])) -> Any:
     return p.tile(x=tx, y=8) >> p.parallel("y.o")
+
+
+def on_devices(data: Any, gemm: lathe.Kernel) -> float:
+    devices = device.Devices.choose(lambda d: "f64" in d.features and d.memory_bytes > 1 << 30)
+    x, y = device.PinnedBuffer(devices, data), device.Buffer.empty(devices, (4, 4), lathe.f32)
+    k = device.Kernel.cuda("__global__ void f(float *y, const float *x) {}", flags=["-DN=4"])
+    devices[0].launch(k, device.dim3((1, 2), 32), device.write(y[:2]), device.read(x)).wait()
+    s = device.Sequence(devices[0])
+    s.add(k, device.nd_range(64, 32, shared=16), device.write(y), device.read(x[...]))
+    devices[0].call("f", lambda a: print(a.pointer, a.queue, a.shape), device.read_write(y))
+    for d in devices:
+        print(d.info.name, d.has(y), d.measure(gemm, x, x, y)["kernel_s"], devices.profile().text())
+    return float(y.numpy()[0, 0]) + devices.counters()["copies"]
 
 
 def use(gemm: lathe.Kernel) -> float:

@@ -24,6 +24,7 @@
 
 use crate::cache::Cache;
 pub use lathe_runtime::device::*;
+pub use lathe_runtime::device_codes::{ARGUMENTS, PART};
 use std::sync::Arc;
 
 /// Compiled kernels of the user's own are kept in a cache from now on, for this process and others.

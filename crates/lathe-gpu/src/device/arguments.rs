@@ -59,10 +59,12 @@ pub(crate) enum What {
 }
 
 impl Argument {
-    fn scalar(bytes: &[u8], dtype: Option<u32>) -> Argument {
+    /// A scalar by its bytes, of which there are at most 32, and the code of its type (see [`lathe_abi::dtype`]), if it has one.
+    pub fn scalar(bytes: &[u8], dtype: Option<u32>) -> Argument {
         let mut all = [0u8; 32];
-        all[..bytes.len()].copy_from_slice(bytes);
-        Argument(What::Scalar { bytes: all, length: bytes.len() as u8, dtype })
+        let length = bytes.len().min(all.len());
+        all[..length].copy_from_slice(&bytes[..length]);
+        Argument(What::Scalar { bytes: all, length: length as u8, dtype })
     }
 }
 
@@ -124,6 +126,13 @@ impl Part {
     #[must_use]
     pub fn shaped(mut self, shape: &[i64]) -> Part {
         self.shape = Some(shape.to_vec());
+        self
+    }
+
+    /// The same bytes as elements of a type (a code of [`lathe_abi::dtype`]) and of so many bytes, for kernels of Lathe.
+    #[must_use]
+    pub fn typed(mut self, dtype: u32, elem_bytes: u64) -> Part {
+        (self.dtype, self.elem_bytes) = (Some(dtype), elem_bytes);
         self
     }
 }

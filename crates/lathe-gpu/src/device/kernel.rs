@@ -88,6 +88,11 @@ impl Kernel {
         &self.name
     }
 
+    /// In the order of the source, as far as its words tell.
+    pub fn parameters(&self) -> &[Parameter] {
+        &self.parameters
+    }
+
     /// The kernel on a device: from before, from what is kept, or compiled now.
     pub(crate) fn on(&self, shared: &Arc<Shared>, device: usize) -> Result<Arc<Function>, Diagnostic> {
         let opened = shared.opened(device);

@@ -33,6 +33,7 @@ mod translate;
 pub use arguments::{Argument, Element, Grid, Part, Seen, dim3, nd_range, read, read_write, write};
 pub use buffer::{Buffer, BufferIn, Kind, Mapped, MappedBuffer, Pinned, PinnedBuffer, Plain};
 pub use kernel::Kernel;
+pub use lathe_source::device::Language;
 pub use open::{Compiled, Counters, Device, Devices, Launch, Library};
 pub use sequence::Sequence;
 pub use shared::Keep;

@@ -86,6 +86,8 @@ pub struct Parameter {
     pub local: bool,
     /// Bytes of a scalar whose type is known.
     pub bytes: Option<usize>,
+    /// The words of a scalar's type, without those that say only where it lies: `unsigned int`.
+    pub ty: String,
 }
 
 /// A kernel of a source.
@@ -189,6 +191,7 @@ fn parameter(words: &[&str]) -> Option<Parameter> {
         pointer,
         local,
         bytes: if pointer { None } else { bytes_of(&ty) },
+        ty: if pointer { String::new() } else { ty.join(" ") },
     })
 }
 

@@ -11,6 +11,7 @@
 * :func:`strategy`, :func:`fun`, :func:`mdh`: how a kernel is computed, functional patterns, homomorphisms.
 * :func:`tune`: searches the parameters of anything; ``kernel.tune`` those of a kernel.
 * :func:`einsum`: numpy's notation.
+* :mod:`lathe.device`: devices, buffers that move by themselves, kernels in CUDA C and OpenCL C.
 * :mod:`lathe.linalg`, :mod:`lathe.fft`: factorizations, linear systems, Fourier transforms.
 * :mod:`lathe.random`: random numbers as a function of key and counter.
 * :func:`grad`, :func:`vjp`, :func:`jvp`, :func:`jacobian`, :func:`hessian`: derivatives, which are kernels, too.
@@ -77,7 +78,7 @@ __all__ = [
 
 
 def __dir__() -> list[str]:
-    return [*__all__, "__doc__", "__version__", *(n for n in ("fft", "jax", "linalg", "random", "torch") if n in globals())]
+    return [*__all__, "__doc__", "__version__", *(n for n in ("device", "fft", "jax", "linalg", "random", "torch") if n in globals())]
 
 
 # A child process has its own threads, and no lock that another thread of its parent held.

@@ -4,7 +4,7 @@ mod arguments;
 mod results;
 
 use crate::arrays::{Dims, Place};
-use crate::code::{Choice, compile, sizes_of};
+use crate::code::{DeviceId, code_on, compile, sizes_of};
 use crate::errors;
 use crate::interrupts::{self, Ended};
 use crate::kernel::Kernel;
@@ -256,7 +256,7 @@ fn prepared<'py, 'k>(
     }
     let results = call.outputs(asked.out)?;
     if let Some(Place::Cuda(device)) = call.place {
-        let code = call.code_on(device, asked.choice)?;
+        let code = code_on(py, kernel, DeviceId::cuda(device), asked.choice, &|i| call.size(i))?;
         if asked.timeout.is_some() {
             let text = "kernels of devices run to their end: `timeout` is for calls on the host";
             return Err(argument_error(py, lathe::codes::OPTION, text, &[], None).into());
@@ -296,23 +296,6 @@ impl<'py> Call<'py, '_> {
     /// The value of the kernel's `i`-th size.
     fn size(&self, i: usize) -> i64 {
         self.kernel.signature.size(i, &|p| self.shape(p))
-    }
-
-    /// The code of a call on a device.
-    fn code_on(&self, device: i32, choice: Option<Choice>) -> PyResult<Arc<Prepared>> {
-        let (py, kernel) = (self.py, self.kernel);
-        let Some(mut c) = choice else {
-            return kernel.on_device(device).code(py, kernel, &|i| self.size(i));
-        };
-        c.device = Some(device);
-        // Decisions are made for the sizes of this call.
-        c.sizes = sizes_of(kernel, &|i| self.size(i));
-        if let Some(code) = kernel.chosen(&c) {
-            return Ok(code);
-        }
-        let made = compile(py, kernel, &c, false)?;
-        kernel.keep(c, Arc::clone(&made));
-        Ok(made)
     }
 
     /// The stream on which the arrays' package works.
