@@ -25,7 +25,7 @@ pub use call::check_message;
 pub use codes::CODES;
 pub use engine::{Engine, General, Kernel, compile};
 pub use lathe_engine::{DeviceRun, Object, Options};
-pub use pool::{Pool, PoolOptions};
+pub use pool::{PLACEMENT, Placement, Pool, PoolOptions};
 pub use stop::Limits;
 pub use storage::available_memory;
 

@@ -14,18 +14,52 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Options of a pool.
 #[derive(Clone, Debug, Default)]
 pub struct PoolOptions {
-    /// 0: as many as the process may run on.
+    /// 0: as many as the process may use, by its processors and the limits of its control group.
     pub threads: usize,
-    /// Keeps the threads that help on processors of their own, the last ones that the process may run on (for
-    /// measurements).
-    pub pin: bool,
+    pub placement: Placement,
+}
+
+/// Where the threads that help run. The one that calls is the user's and stays where it is. No thread leaves the processors
+/// that the process may run on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Placement {
+    /// Where the system puts them.
+    Free,
+    /// Anywhere but on the processor of the caller: woken there, they would wait until it is done.
+    #[default]
+    Apart,
+    /// Each on a processor of its own, on different cores as far as there are some: for processes that have the machine
+    /// to themselves.
+    Pinned,
+}
+
+/// The variable that says where threads run: `free`, `apart`, or `pinned`.
+pub const PLACEMENT: &str = "LATHE_PLACEMENT";
+
+impl Placement {
+    /// What a word of the variable says.
+    ///
+    /// # Errors
+    /// `E0818` for any other word.
+    pub fn of(word: &str) -> Result<Placement, Diagnostic> {
+        match word {
+            "free" => Ok(Placement::Free),
+            "apart" | "" => Ok(Placement::Apart),
+            "pinned" => Ok(Placement::Pinned),
+            other => {
+                let text =
+                    format!("{PLACEMENT} is `{}`, which is no placement of threads", other.escape_debug());
+                Err(Diagnostic::error(codes::POOL, text).help("`free`, `apart` (the default), or `pinned`"))
+            }
+        }
+    }
 }
 
 struct Inner {
     threads: usize,
     /// Where threads that help may run, if there is a processor for each thread and they are not pinned.
     places: Option<Places>,
-    /// Where idle workers spin-wait for the next loop, if there is a processor for each thread.
+    /// Where idle workers spin-wait for the next loop, if the process may use a processor for each thread.
     watch: Option<Arc<Watch>>,
     /// All threads but the caller's. None for one thread: loops then run where they are called.
     pool: Option<rayon_core::ThreadPool>,
@@ -43,12 +77,14 @@ impl std::fmt::Debug for Pool {
 }
 
 impl Pool {
-    /// A pool of `threads` threads; 0 means as many as the process may run on.
+    /// A pool of `threads` threads, placed as the variable [`PLACEMENT`] says; 0 means as many as the process may use.
     ///
     /// # Errors
-    /// `E0818` when the system refuses to start them.
+    /// `E0818` when the system refuses to start them, or the variable says what there is not.
     pub fn new(threads: usize) -> Result<Pool, Diagnostic> {
-        Pool::with_options(&PoolOptions { threads, pin: false })
+        let word = std::env::var_os(PLACEMENT).unwrap_or_default();
+        let placement = Placement::of(&word.to_string_lossy())?;
+        Pool::with_options(&PoolOptions { threads, placement })
     }
 
     /// # Errors
@@ -68,7 +104,7 @@ impl Pool {
         let pool = if threads == 1 {
             None
         } else {
-            let processors = if options.pin { all.clone() } else { Vec::new() };
+            let own = if options.placement == Placement::Pinned { one_per_core(&all) } else { Vec::new() };
             let helpers = helpers.clone();
             let built = rayon_core::ThreadPoolBuilder::new()
                 .num_threads(threads - 1)
@@ -77,7 +113,8 @@ impl Pool {
                     // SAFETY: asks for a number only.
                     let id = unsafe { libc::gettid() };
                     helpers.lock().unwrap_or_else(PoisonError::into_inner).push(id);
-                    if let Some(cpu) = processors.iter().rev().nth(i % processors.len().max(1)) {
+                    // The first one is left to the caller.
+                    if let Some(cpu) = own.get((i + 1) % own.len().max(1)) {
                         pin_to(*cpu);
                     }
                 })
@@ -87,8 +124,11 @@ impl Pool {
                     .help("request fewer threads")
             })?)
         };
-        let watch = (pool.is_some() && threads <= all.len()).then(Arc::default);
-        let apart = pool.is_some() && !options.pin && threads <= all.len();
+        // Threads that spin take time from others where there are more of them than the process may use: of processors, or
+        // of their time by the limits of its control group.
+        let room = pool.is_some() && threads <= all.len().min(available);
+        let watch = room.then(|| Arc::new(Watch::new(threads - 1)));
+        let apart = room && options.placement == Placement::Apart;
         let places = apart.then(|| Places {
             all,
             helpers,
@@ -158,14 +198,18 @@ unsafe extern "C" fn parallel_for(ctx: *mut c_void, count: i64, body: LoopBody, 
     if let Some(places) = inner.places.as_ref().filter(|_| pool.current_thread_index().is_none()) {
         places.apart();
     }
-    let region = Arc::new(Region::new(inner.threads, count, (body, env), call));
+    let spins = inner.watch.is_some();
+    let region = Arc::new(Region::new(inner.threads, count, (body, env), call, spins));
     let helpers = (inner.threads - 1).min(usize::try_from(count - 1).unwrap_or(usize::MAX));
     let come = inner.watch.as_ref().map_or(0, |w| w.call(&region, helpers));
     for _ in come..helpers {
         let (region, watch) = (region.clone(), inner.watch.clone());
-        pool.spawn(move || match watch {
-            Some(watch) => watch.help(&region),
-            None => region.help(),
+        pool.spawn(move || {
+            let me = rayon_core::current_thread_index().unwrap_or(0);
+            match watch {
+                Some(watch) => watch.help(me, &region),
+                None => region.help(me + 1),
+            }
         });
     }
     // SAFETY: made here, and the kernel's environment lives until this returns.
@@ -182,6 +226,31 @@ fn processors() -> Vec<usize> {
         }
         (0..libc::CPU_SETSIZE as usize).filter(|c| libc::CPU_ISSET(*c, &set)).collect()
     }
+}
+
+/// Processors in an order in which those of other cores come before a second one of the same core.
+fn one_per_core(all: &[usize]) -> Vec<usize> {
+    let core = |cpu: usize| {
+        let of = |what: &str| {
+            let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/{what}");
+            std::fs::read_to_string(path).ok()?.trim().parse::<i64>().ok()
+        };
+        of("physical_package_id").zip(of("core_id")).unwrap_or((-1, cpu as i64))
+    };
+    in_turn(all, core)
+}
+
+/// The first of each group, then the second of each, and so on.
+fn in_turn(all: &[usize], group: impl Fn(usize) -> (i64, i64)) -> Vec<usize> {
+    let mut seen = std::collections::HashMap::<(i64, i64), usize>::new();
+    let mut turns: Vec<(usize, usize)> = Vec::new();
+    for cpu in all {
+        let n = seen.entry(group(*cpu)).or_default();
+        turns.push((*n, *cpu));
+        *n += 1;
+    }
+    turns.sort_unstable();
+    turns.into_iter().map(|t| t.1).collect()
 }
 
 /// Keeps the calling thread on one processor; a refusal is ignored, it costs only steadiness.
@@ -284,7 +353,8 @@ mod tests {
     #[test]
     fn the_lowest_failure_wins() {
         for threads in [1, 2, 4] {
-            let pool = Pool::with_options(&PoolOptions { threads, pin: true }).unwrap();
+            let placement = [Placement::Free, Placement::Apart, Placement::Pinned][threads % 3];
+            let pool = Pool::with_options(&PoolOptions { threads, placement }).unwrap();
             let rt = pool.runtime();
             for _ in 0..20 {
                 // SAFETY: as above; `fail` does not use its environment.
@@ -292,6 +362,47 @@ mod tests {
                 assert_eq!(status, 5);
             }
         }
+    }
+
+    #[test]
+    fn threads_are_placed_on_different_cores_first() {
+        // Two threads per core, numbered one after the other, and core by core.
+        assert_eq!(in_turn(&[0, 1, 2, 3, 4, 5], |c| (0, c as i64 / 2)), [0, 2, 4, 1, 3, 5]);
+        assert_eq!(in_turn(&[1, 2, 3], |c| (0, c as i64 % 2)), [1, 2, 3]);
+        assert_eq!(in_turn(&[], |_| (0, 0)), Vec::<usize>::new());
+        let all = processors();
+        let mut own = one_per_core(&all);
+        own.sort_unstable();
+        assert_eq!(own, all);
+        assert_eq!(Placement::of("pinned").unwrap(), Placement::Pinned);
+        assert_eq!(Placement::of("").unwrap(), Placement::default());
+        assert_eq!(Placement::of("everywhere").unwrap_err().code, codes::POOL);
+    }
+
+    /// No thread runs where the process may not, wherever threads are placed.
+    #[test]
+    fn threads_stay_on_the_processors_of_the_process() {
+        let all = processors();
+        for placement in [Placement::Free, Placement::Apart, Placement::Pinned] {
+            let pool = Pool::with_options(&PoolOptions { threads: 3, placement }).unwrap();
+            let (rt, sum) = (pool.runtime(), AtomicI64::new(0));
+            let env = std::ptr::from_ref(&sum).cast_mut().cast();
+            // SAFETY: the table belongs to a living pool.
+            unsafe { (rt.parallel_for)(rt.ctx, 100, add, env) };
+            let inside = pool.inner.pool.as_ref().unwrap().broadcast(|_| processors());
+            for mine in inside {
+                assert!(!mine.is_empty() && mine.iter().all(|c| all.contains(c)), "{placement:?}: {mine:?}");
+                assert!(placement != Placement::Pinned || mine.len() == 1, "{mine:?}");
+            }
+        }
+    }
+
+    /// Where threads outnumber what the process may use, none of them spins, nor does the caller.
+    #[test]
+    fn threads_without_a_processor_do_not_spin() {
+        let most = processors().len();
+        assert!(Pool::new(most + 1).unwrap().inner.watch.is_none());
+        assert!(Pool::new(1).unwrap().inner.watch.is_none());
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! One parallel loop: the caller and the threads that come to help take pieces of its range until none is left.
 //!
 //! The caller begins at once and never waits for a thread that has not begun: a loop that is over before the others
-//! have woken up costs them nothing. Each thread begins with a slice of its own, so that neighbouring iterations stay
-//! together, and helps with the others' slices after that.
+//! have woken up costs them nothing. Each thread begins with a slice of its own, the same in every loop of as many
+//! iterations, so that neighbouring iterations stay together and a thread finds in its caches, and in the memory next to it,
+//! what it touched before; it helps with the others' slices after that.
 
 use crate::stop::{PATIENCE, Thread as Record};
 use lathe_abi::{LoopBody, status};
@@ -13,12 +14,14 @@ use std::thread::Thread;
 
 /// How many pieces per thread a loop is cut into at most: enough for helping to even out.
 const PIECES_PER_THREAD: i64 = 8;
-/// How often the caller looks whether the others are done before it sleeps.
+/// How often the caller looks whether the others are done before it sleeps, where each thread has a processor; else it
+/// would take the time that it waits for.
 const LOOKS: usize = 4_000;
 /// Set in `state` once nobody may begin any more; the rest counts who is at work.
 const CLOSED: usize = 1 << (usize::BITS - 1);
 
-/// The pieces from `next` to `end` are still to be done.
+/// The pieces from `next` to `end` are still to be done; on a line of its own.
+#[repr(align(64))]
 struct Slice {
     next: AtomicI64,
     end: i64,
@@ -29,14 +32,14 @@ pub struct Region {
     env: *mut c_void,
     slices: Vec<Slice>,
     grain: i64,
-    /// Which slice the next thread to come begins with.
-    tickets: AtomicUsize,
     state: AtomicUsize,
     /// The first iteration of the lowest piece that failed, and its status.
     failed: Mutex<Option<(i64, i32)>>,
     caller: Thread,
     /// The call that may be ended before the loop is over; 0: none.
     call: u64,
+    /// How often the caller looks whether the others are done before it sleeps.
+    looks: usize,
 }
 
 // SAFETY: `env` is only touched between `enter` and `leave`, while the call of `parallel_for` that it belongs to runs,
@@ -46,8 +49,15 @@ unsafe impl Send for Region {}
 unsafe impl Sync for Region {}
 
 impl Region {
-    /// A loop over `0..count` for `threads` threads, the caller among them, in a call that may be ended (or 0).
-    pub fn new(threads: usize, count: i64, (body, env): (LoopBody, *mut c_void), call: u64) -> Region {
+    /// A loop over `0..count` for `threads` threads, the caller among them, in a call that may be ended (or 0). The caller
+    /// `spins` before it sleeps.
+    pub fn new(
+        threads: usize,
+        count: i64,
+        (body, env): (LoopBody, *mut c_void),
+        call: u64,
+        spins: bool,
+    ) -> Region {
         let parts = (threads as i64).min(count).max(1);
         let bound = |n: i64| (i128::from(count) * i128::from(n) / i128::from(parts)) as i64;
         let slice = |n: i64| Slice { next: AtomicI64::new(bound(n)), end: bound(n + 1) };
@@ -56,20 +66,20 @@ impl Region {
             env,
             slices: (0..parts).map(slice).collect(),
             grain: (count / (parts * PIECES_PER_THREAD)).max(1),
-            tickets: AtomicUsize::new(0),
             state: AtomicUsize::new(0),
             failed: Mutex::new(None),
             caller: std::thread::current(),
             call,
+            looks: if spins { LOOKS } else { 0 },
         }
     }
 
-    /// What a thread does that comes to help: nothing, if the loop is over.
-    pub fn help(&self) {
+    /// What a thread does that comes to help: nothing, if the loop is over. Slice `first` is its own; the caller's is 0.
+    pub fn help(&self, first: usize) {
         if self.enter() {
             let me = if self.call == 0 { None } else { Record::here() };
             let before = me.map(|m| m.works_for(self.call));
-            self.work(me);
+            self.work(first, me);
             if let (Some(me), Some(before)) = (me, before) {
                 me.works_for(before);
             }
@@ -84,12 +94,12 @@ impl Region {
     /// Called once, by the thread that made the region, while the environment lives.
     pub unsafe fn finish(&self) -> i32 {
         let me = if self.call == 0 { None } else { Record::existing() };
-        self.work(me);
+        self.work(0, me);
         let mut at_work = self.state.fetch_or(CLOSED, Ordering::AcqRel);
         let mut looks = 0;
         while at_work & !CLOSED != 0 {
             looks += 1;
-            if looks < LOOKS {
+            if looks < self.looks {
                 std::hint::spin_loop();
             } else if let Some(me) = me {
                 me.poll();
@@ -114,8 +124,7 @@ impl Region {
         }
     }
 
-    fn work(&self, me: Option<&Record>) {
-        let first = self.tickets.fetch_add(1, Ordering::Relaxed);
+    fn work(&self, first: usize, me: Option<&Record>) {
         for n in 0..self.slices.len() {
             let slice = &self.slices[(first + n) % self.slices.len()];
             loop {
