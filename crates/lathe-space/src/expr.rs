@@ -102,11 +102,11 @@ impl fmt::Display for Expr {
             Expr::Unary(UnOp::Neg, e) => {
                 f.write_str("-")?;
                 // A minus before a literal is part of the literal.
-                child(f, e, if matches!(**e, Expr::Value(_)) { 9 } else { 8 })
+                child(f, e, if matches!(**e, Expr::Value(_)) { 9 } else { 7 })
             }
             Expr::Unary(UnOp::Not, e) => {
                 f.write_str("not ")?;
-                child(f, e, 4)
+                child(f, e, 3)
             }
             Expr::Binary(op, a, b) => {
                 let p = op.precedence();

@@ -160,6 +160,11 @@ mod tests {
             "copy(A).i + 1",
             "(a < b) == true",
             "i.o.i",
+            "---x - --y",
+            "-(-3)",
+            "not not a or not not not (a or b)",
+            // As deep as texts may nest.
+            &format!("{}x", "-".repeat(99)),
         ] {
             let e = parse(text).unwrap();
             assert_eq!(e.to_string(), text);

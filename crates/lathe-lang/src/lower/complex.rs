@@ -69,6 +69,17 @@ impl Cx<'_> {
             self.help("nothing is converted implicitly: cast one of them, with `c64(…)`, `c128(…)`, or the type of the parts");
             return None;
         }
+        // Beside an imaginary literal.
+        if !matches!(part, Scalar::F32 | Scalar::F64) {
+            self.error(
+                codes::MISMATCH,
+                format!("there are no complex numbers with parts of type `{part}`"),
+                first,
+                format!("`{part}`"),
+            );
+            self.help("parts are `f32` or `f64`: cast it, with `f32(…)`, say");
+            return None;
+        }
         Some(part)
     }
 
