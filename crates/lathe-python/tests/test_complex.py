@@ -202,3 +202,62 @@ def test_torch():
     for m, t in zip(mine, theirs):
         torch.testing.assert_close(m, t)
     assert torch.autograd.gradcheck(op, (a, b))
+
+
+# Kernels beside PyTorch's own arithmetic: values and gradients, of real and complex arguments.
+OF_TORCH = [
+    ("x: f64[N], y: c128[N]", "c128", "x[i] * y[i] + exp(y[i])", lambda x, y: x * y + y.exp()),
+    ("x: f64[N], y: f64[N]", "c128", "c128(x[i], y[i])", lambda x, y: y * 1j + x),
+    ("x: c128[N]", "f64", "abs(x[i])", lambda x: x.abs()),
+    ("x: c128[N]", "f64", "x[i].re * x[i].im + arg(x[i])", lambda x: x.real * x.imag + x.angle()),
+    ("x: c128[N]", "c128", "sin(x[i]) * x[i] + cosh(conj(x[i]))", lambda x: x.sin() * x + x.conj().cosh()),
+    ("x: c64[N], y: c64[N]", "c64", "sqrt(x[i]) / y[i]", lambda x, y: x.sqrt() / y),
+    ("x: c128[1], y: c128[N]", "c128", "x[0] * conj(y[i]) + y[i] / x[0]", lambda x, y: x * y.conj() + y / x),
+]
+
+
+def of_torch(torch, parameter):
+    kind = {"f64": torch.float64, "c64": torch.complex64, "c128": torch.complex128}[parameter.partition(": ")[2].partition("[")[0]]
+    return torch.randn((1,) if "[1]" in parameter else (6,), dtype=kind, generator=torch.Generator().manual_seed(len(parameter)))
+
+
+def same_as_torch(torch, mine, theirs, given):
+    given = [g.requires_grad_() for g in given]
+    got, want = mine(*given), theirs(*given)
+    torch.testing.assert_close(got, want)
+    weights = torch.rand(want.shape)
+    of = [torch.autograd.grad((y * weights).sum().abs() ** 2, given) for y in (got, want)]
+    for m, t in zip(*of):
+        assert m.dtype == t.dtype
+        torch.testing.assert_close(m, t)
+
+
+@pytest.mark.parametrize("takes, gives, formula, reference", OF_TORCH)
+def test_torch_gradients(takes, gives, formula, reference):
+    torch = pytest.importorskip("torch")
+    import lathe.torch
+
+    op = lathe.torch.op(lathe.kernel(f"kernel f({takes}) -> (z: {gives}[N]) {{ z[i] = {formula} }}"))
+    given = [of_torch(torch, p) for p in takes.split(", ")]
+    same_as_torch(torch, op, reference, given)
+    same_as_torch(torch, lambda *a: op(*(v.conj() for v in a)), lambda *a: reference(*(v.conj() for v in a)), given)
+    given = [g.detach() for g in given]
+
+    def total(f):
+        return lambda *a: f(*a).abs().square().sum()
+
+    pairs = zip(*(torch.func.grad(total(f), tuple(range(len(given))))(*given) for f in (op, reference)))
+    for m, t in pairs:
+        torch.testing.assert_close(m, t)
+    many = [torch.stack([g, 2 * g]) for g in given]
+    torch.testing.assert_close(torch.vmap(torch.func.grad(total(op)))(*many), torch.vmap(torch.func.grad(total(reference)))(*many))
+    for p in [g.requires_grad_() for g in given if g.dtype != torch.complex64][:1]:
+        assert torch.autograd.gradgradcheck(lambda v: op(v, *given[1:]), (p,))
+
+
+@pytest.mark.parametrize("formula", ["ij,jk->ik", "i,i->", "bij,bjk,kl->bil", "ij->ji"])
+def test_torch_einsum(formula):
+    torch = pytest.importorskip("torch")
+    for kind in (torch.complex64, torch.complex128):
+        given = [torch.randn(tuple("ijkl".find(c) + 2 for c in part), dtype=kind) for part in formula.partition("->")[0].split(",")]
+        same_as_torch(torch, lambda *a: lathe.einsum(formula, *a), lambda *a: torch.einsum(formula, *a), given)

@@ -356,3 +356,16 @@ def test_gradients_with_operators_made_inside_leave_nothing_behind():
 
     assert grow(closed(gemm, 2)) < 4096
     assert grow(closed(gemm, torch.tensor(2.0))) < 4096
+
+
+def test_numbers_that_require_a_gradient_are_refused():
+    a, x = torch.tensor(2.0, requires_grad=True), torch.ones(3)
+    operator = lathe.torch.op(scale)
+    compiled = torch.compile(operator, backend="eager")
+    for call in (operator, lambda a, x: operator(x=x, a=a), lambda a, x: torch.func.grad(lambda a: operator(a, x).sum())(a.detach()), compiled):
+        for given in (x, torch.ones(3, requires_grad=True)):
+            with refused(lathe.GradientError, "E0915", "`a`", "`scale`"):
+                call(a, given)
+    with torch.no_grad():
+        assert torch.equal(operator(a, x), 2 * x)
+    assert torch.equal(operator(a.detach(), x), 2 * x)

@@ -132,6 +132,7 @@ class Operator(torch.library.CustomOpDef):  # type: ignore[misc]
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         if torch.compiler.is_compiling():
+            self._numbers(args, named)
             return self._opoverload(*args, **named)
         done = self.kernel.call_plain(*args, **named, **self._options) if self._plain(args, named) else NotImplemented
         return self._watched(args, named) if done is NotImplemented else done
@@ -149,6 +150,7 @@ class Operator(torch.library.CustomOpDef):  # type: ignore[misc]
     def _watched(self, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         if named or len(args) != len(self._inputs):
             args = bound(self.kernel, args, named)
+        self._numbers(args, {})
         mutated = any(mode == "inout" for _, mode, _, _ in self._inputs)
         for a, (name, _, _, _) in zip(args, self._inputs):
             if not isinstance(a, torch.Tensor):
@@ -165,6 +167,16 @@ class Operator(torch.library.CustomOpDef):  # type: ignore[misc]
             # The same rule without the way through the dispatcher, which costs several times the call.
             return _Recorded.apply(self, *args)
         return self._opoverload(*args)
+
+    def _numbers(self, args: tuple[Any, ...], named: dict[str, Any]) -> None:
+        """Refuses tensors for numbers where their gradient would be lost: PyTorch's operators take numbers of Python."""
+        if not torch.is_grad_enabled():
+            return
+        for n, (name, _, _, scalar) in enumerate(self._inputs):
+            a = args[n] if n < len(args) else named.get(name)
+            if scalar and isinstance(a, torch.Tensor) and a.requires_grad:
+                raise _lathe.fail("E0915", f"`{name}` requires a gradient, and is a number for `{self.kernel.name}`, which has "
+                                  "none", [], f"an array of one element, `{name}: …[1]`, has one; else tensor.detach()")
 
     def _checked(self, args: tuple[Any, ...]) -> None:
         for a, (name, _, kind, scalar) in zip(args, self._inputs):
