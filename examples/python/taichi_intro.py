@@ -10,14 +10,13 @@ from lathe import f32, f64, i32, i64, inout
 @lathe.kernel
 def julia(t: f32, pixels: inout(f32["N", "M"])):
     """Taichi's first picture."""
-    for i in range(pixels.shape[0]):
-        for j in range(pixels.shape[1]):
-            cr, ci = -0.8, np.cos(t) * 0.2
-            x, y, n = f32(i) / 320 - 1, f32(j) / 320 - 0.5, 0
-            while x * x + y * y < 400 and n < 50:
-                x, y = x * x - y * y + cr, 2 * x * y + ci
-                n += 1
-            pixels[i, j] = 1 - f32(n) * 0.02
+    for i, j in np.ndindex(pixels.shape):
+        cr, ci = -0.8, np.cos(t) * 0.2
+        x, y, n = f32(i) / 320 - 1, f32(j) / 320 - 0.5, 0
+        while x * x + y * y < 400 and n < 50:
+            x, y = x * x - y * y + cr, 2 * x * y + ci
+            n += 1
+        pixels[i, j] = 1 - f32(n) * 0.02
 
 
 @lathe.kernel
@@ -67,9 +66,8 @@ def saxpy(a: f32, x: f32["N"], y: f32["N"]) -> f32["N"]:
 
 @lathe.kernel
 def fill(a: inout(f32["N", "M"]), v: f32):
-    for i in range(a.shape[0]):
-        for j in range(a.shape[1]):
-            a[i, j] = v * f32(i + j)
+    for i, j in np.ndindex(a.shape):
+        a[i, j] = v * f32(i + j)
 
 
 @lathe.kernel

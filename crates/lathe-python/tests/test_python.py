@@ -275,3 +275,36 @@ def test_types_follow_from_functions_of_several_values():
     x = np.array([1.0, 3.0, 64.0, 1e9])
     y, n = types_follow_from_functions(x)
     assert n.tolist() == [0, 1, 5, 8] and y.tolist() == [0.5, 0.75, 1.0, -1e9 / 2**9]
+
+
+@lathe.kernel
+def over_indices(a: lathe.i64["M", "N", 2], limit: lathe.i64, y: lathe.out(lathe.i64["M", "N"])):
+    for i, j in np.ndindex(y.shape):
+        y[i, j] = 0
+        for p, q in np.ndindex(len(a), 2):
+            if a[p, j, q] > limit:
+                y[i, j] += a[i, j, q] * a[p, j, q]
+        for k in range(2):
+            if a[i, j, k] > limit:
+                break
+            y[i, j] -= 1
+
+
+def test_loops_over_all_indices():
+    a = np.random.default_rng(5).integers(-9, 9, (3, 4, 2))
+    want = np.zeros((3, 4), np.int64)
+    over_indices.__wrapped__(a, 2, want)
+    assert (over_indices(a, 2) == want).all()
+    assert over_indices(a[:, :0], 2).shape == (3, 0)
+    with refused(lathe.SourceError, "E0918", "2 names", "3 dimensions"):
+        @lathe.kernel
+        def few(y: lathe.inout(lathe.f64["N", "N", "N"])):
+            for i, j in np.ndindex(len(y), len(y), len(y)):
+                y[i, j, 0] = 0
+    with refused(lathe.SourceError, "E0918", "`break`"):
+        @lathe.kernel
+        def first(y: lathe.inout(lathe.f64["N", "N"])):
+            for i, j in np.ndindex(*y.shape):
+                if y[i, j] > 0:
+                    break
+                y[i, j] = 1

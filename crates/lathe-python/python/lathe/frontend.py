@@ -14,6 +14,7 @@ from typing import Any
 from . import _lathe
 from ._inline import inlined
 from ._names import CASTS, FUNCTIONS, KNOWN, PARTS, REAL, REDUCTIONS, TRUTH, hint
+from ._nested import nested
 from ._reading import Scope, Source, comment
 from ._variables import find_variables, mentions
 from ._written import Written, begin, end
@@ -551,6 +552,7 @@ def source_of(f: Callable[..., Any]) -> Written:
     if not isinstance(tree, ast.FunctionDef):
         raise source.fail(tree, "a kernel is made of a function: @lathe.kernel before `def`")
     scope = Scope(f)
+    tree = nested(tree, scope, source.fail)
     arrays: dict[str, ArrayType] = {}
     scalars: set[str] = set()
     inputs: list[str] = []
