@@ -361,10 +361,12 @@ pub struct GradArgs {
     /// promote'`, none: `:`
     #[arg(long, value_name = "PASSES")]
     pub passes: Option<String>,
-    /// How cotangents are added up: `auto`; user-defined choices are not implemented yet
-    #[arg(long, value_name = "HOW", default_value = "auto", value_parser = ["auto", "plain", "reduce", "private", "atomic"])]
-    pub accumulate: String,
-    /// The same bits for every number of threads (not implemented yet)
+    /// Runs loops in threads, and says how cotangents that iterations share are added up: by partial results of chunks where
+    /// all share them (`reduce`), by copies of arrays (`private`), by atomic updates, or as it suits (`auto`: copies of arrays of at most
+    /// 1024 elements); `plain` leaves loops that share any in order
+    #[arg(long, value_name = "HOW", value_parser = ["auto", "plain", "reduce", "private", "atomic"])]
+    pub accumulate: Option<String>,
+    /// Loops in threads whose results have the same bits for every number of threads: no atomic updates
     #[arg(long)]
     pub deterministic: bool,
     /// What is kept of outermost loops that carry arrays: `none` (values of every iteration), `revolve:N` (N states at a time), or

@@ -6,7 +6,10 @@ use crate::run;
 use crate::say::{self, note};
 use crate::target::{self, Common};
 use crate::{Outcome, Stop};
-use lathe::grad::{Evidence, GradCheck, Mode, Passes, Request, check, derive, differentiated, evidence};
+use lathe::grad::{
+    Evidence, GradCheck, How, InThreads, Mode, Passes, Request, check, derive, differentiated, evidence,
+    in_threads,
+};
 use lathe::rounds::Runs;
 use lathe::{
     Assumptions, Build, Built, Data, Diagnostic, Failure, Function, Pool, Program, codes, data, measure,
@@ -52,6 +55,8 @@ struct GradReport {
     passes: Passes,
     check: Option<GradCheck>,
     tape_bytes: TapeBytes,
+    /// What would be stored if every value that the reverse sweep needs and that is gone by then were.
+    everything_bytes: Option<TapeBytes>,
     /// Arrays whose values are kept, with the statements that read them.
     stored: Vec<String>,
     /// Statements that are recomputed in the reverse sweep.
@@ -63,7 +68,6 @@ struct GradReport {
 }
 
 pub fn grad(a: &GradArgs, common: &Common) -> Outcome {
-    not_yet(a)?;
     let t = &a.target;
     let (mut program, kernel) = target::open(t)?;
     if let Some(file) = &a.output {
@@ -83,6 +87,7 @@ pub fn grad(a: &GradArgs, common: &Common) -> Outcome {
     let passes = a.passes.as_deref().map_or_else(Passes::usual, Passes::parse);
     let given = target::given(&t.how, &a.data)?;
     let sizes = known(&program, &kernel, &given)?;
+    let request = Request { sizes: named(&kernel, &sizes), ..request };
     let at_once = checkpoints(&a.checkpoint, |n| {
         let request = Request { checkpoints: NonZeroU16::new(n), ..request.clone() };
         let d = differentiated(&program.lang.module, &kernel, &request, &passes)?;
@@ -93,14 +98,15 @@ pub fn grad(a: &GradArgs, common: &Common) -> Outcome {
     let d = derive(&mut program, &kernel, &request, &passes)?;
     // The derivative passes the same analysis as what users write.
     let trust = if t.trust_assumptions { Assumptions::Trusted } else { Assumptions::Checked };
-    lathe::schedule::plain(&program, &d.func, trust)?;
+    let proved = lathe::schedule::plain(&program, &d.func, trust)?;
     let at = |d: Diagnostic| Stop::from(Failure::one(&program.sources, d));
     let checked = match a.check {
         true => Some(compared(&program, &kernel, &request, &passes, &given).map_err(at)?),
         false => None,
     };
+    let threads = threaded(a, &program, &proved, &request.sizes).map_err(at)?;
     let times = match a.runs {
-        Some(runs) => Some(timed(a, &given, &program, &kernel, &d.func, runs)?),
+        Some(runs) => Some(timed(a, &given, &program, &kernel, (&d.func, threads.as_ref()), runs)?),
         None => None,
     };
     let rule = match &d.rule {
@@ -114,7 +120,9 @@ pub fn grad(a: &GradArgs, common: &Common) -> Outcome {
     };
     let bytes = d.tape_bytes();
     let scope = lathe::text::Scope::of_function(&d.func);
-    let sums = d.accumulation();
+    let everything = d.everything_bytes();
+    let sums = threads.as_ref().map_or_else(|| d.accumulation(), |t| t.accumulation);
+    let shown = threads.as_ref().map_or(&d.func, |t| &t.func);
     let report = GradReport {
         kernel: kernel.name.to_string(),
         derivative: d.func.name.to_string(),
@@ -128,14 +136,23 @@ pub fn grad(a: &GradArgs, common: &Common) -> Outcome {
             expression: lathe::text::print_expr(&bytes, &scope),
             value: lathe::ir::interp::evaluate(&bytes, &sizes),
         },
+        everything_bytes: everything.map(|e| TapeBytes {
+            expression: lathe::text::print_expr(&e, &scope),
+            value: lathe::ir::interp::evaluate(&e, &sizes),
+        }),
         stored: d.kept.iter().map(|k| format!("{} for {}", k.of, k.label)).collect(),
         recomputed: d.recomputed(),
-        accumulation: Accumulated { plain: sums.plain, reduction: sums.reduction, private: 0, atomic: 0 },
+        accumulation: Accumulated {
+            plain: sums.plain,
+            reduction: sums.reduction,
+            private: sums.private,
+            atomic: sums.atomic,
+        },
         primal_s: times.map(|t| t.0),
         gradient_s: times.map(|t| t.1),
         ratio: times.map(|t| t.1 / t.0),
     };
-    let text = lathe::text::print_function(&d.func);
+    let text = lathe::text::print_function(shown);
     if let Some(file) = &a.output {
         lathe::write_whole(file, text.as_bytes()).map_err(at)?;
     }
@@ -147,6 +164,16 @@ pub fn grad(a: &GradArgs, common: &Common) -> Outcome {
         say::data(text.as_bytes())?;
     }
     Ok(())
+}
+
+/// Sizes and integers by name.
+fn named(kernel: &Function, sizes: &HashMap<lathe::ir::VarId, i64>) -> BTreeMap<String, i64> {
+    let scalars = kernel.params.iter().filter_map(|p| match &p.kind {
+        lathe::ir::ParamKind::Scalar(b) => Some(b),
+        lathe::ir::ParamKind::Array(_) => None,
+    });
+    let all = kernel.sizes.iter().chain(scalars);
+    all.filter_map(|b| Some((b.name.to_string(), *sizes.get(&b.id)?))).collect()
 }
 
 /// The sizes and integers that are given.
@@ -207,17 +234,23 @@ fn checkpoints(
     Ok(NonZeroU16::new(u16::try_from(states).unwrap_or(u16::MAX)))
 }
 
-/// Refuses what the options promise and nothing keeps yet.
-fn not_yet(a: &GradArgs) -> Result<(), Diagnostic> {
-    let option = if a.accumulate != "auto" {
-        format!("--accumulate {}", a.accumulate)
-    } else if a.deterministic {
-        "--deterministic".to_string()
-    } else {
-        return Ok(());
+/// The derivative in threads, where that is asked for; `proved` is the derivative as it was analyzed.
+fn threaded(
+    a: &GradArgs,
+    program: &Program,
+    proved: &Function,
+    sizes: &BTreeMap<String, i64>,
+) -> Result<Option<InThreads>, Diagnostic> {
+    let how = match a.accumulate.as_deref() {
+        None if !a.deterministic => return Ok(None),
+        Some("plain") => How::Plain,
+        Some("reduce") => How::Reduce,
+        Some("private") => How::Private,
+        Some("atomic") => How::Atomic,
+        _ => How::Auto,
     };
-    Err(Diagnostic::error(lathe::grad::refusals::UNSUPPORTED, format!("`{option}` is not implemented yet"))
-        .help("leave it out"))
+    let known = proved.sizes.iter().filter_map(|b| Some((b.id, *sizes.get(&*b.name)?))).collect();
+    in_threads(&program.lang.module, proved, how, a.deterministic, &known).map(Some)
 }
 
 /// `--check`: an error where the derivative is wrong.
@@ -300,7 +333,7 @@ fn timed(
     given: &data::Given,
     program: &Program,
     kernel: &Function,
-    gradient: &Function,
+    (gradient, in_threads): (&Function, Option<&InThreads>),
     runs: u32,
 ) -> Result<(f64, f64), Stop> {
     let t = &a.target;
@@ -320,7 +353,15 @@ fn timed(
         let original = data::make(f, &given).map_err(at)?;
         let sizes = original.named_sizes(f);
         let of = target::situation(&t.how, &given, &sizes, &build, threads);
-        let schedule = target::scheduled(t, t.how.strategy.as_deref(), program, f, of)?;
+        let mut schedule = target::scheduled(t, t.how.strategy.as_deref(), program, f, of)?;
+        if let Some(threads) = in_threads.filter(|_| f.name == gradient.name)
+            && let Some(version) = schedule.versions.first().cloned()
+        {
+            // Instead of what a strategy would make of it.
+            let (func, steps) = (threads.func.clone(), threads.steps.clone());
+            schedule.requires.clear();
+            schedule.versions = vec![lathe::Version { condition: None, func, steps, ..version }];
+        }
         let built = lathe::compile(&schedule, &build).map_err(at)?;
         let data = original.duplicate().map_err(at)?;
         pair.kernels.push((f, built, data, original));

@@ -11,6 +11,10 @@ pub struct Accumulation {
     pub plain: usize,
     /// Several instances add to one element.
     pub reduction: usize,
+    /// Chunks of iterations that run in threads add to copies of the array.
+    pub private: usize,
+    /// Iterations that run in threads add by atomic updates.
+    pub atomic: usize,
 }
 
 impl Derivative {
@@ -47,7 +51,7 @@ impl Derivative {
 }
 
 /// The two parts of a label that a derivative made: `C.bar2` is the second `bar` of `C`.
-fn made<'a>(label: &'a str, suffix: &str) -> Option<(&'a str, &'a str)> {
+pub fn made<'a>(label: &'a str, suffix: &str) -> Option<(&'a str, &'a str)> {
     let (of, last) = label.rsplit_once('.')?;
     let number = last.strip_prefix(suffix)?;
     number.chars().all(|c| c.is_ascii_digit()).then_some((of, number))

@@ -29,6 +29,7 @@ pub mod expr;
 mod forward;
 mod lets;
 mod node;
+pub mod parallel;
 mod parts;
 mod prepare;
 mod raise;

@@ -156,6 +156,8 @@ fn the_tape_is_counted_in_bytes() {
     let text = r["tape_bytes"]["expression"].as_str().expect("an expression");
     assert!(text.contains('N') && text.contains('T'), "{text}");
     assert_eq!(r["stored"].as_array().map(Vec::len), Some(1));
+    // The factor of an iteration, too, which is computed again.
+    assert_eq!(r["everything_bytes"]["value"], 264, "{r}");
     f.write(
         "t.lathe",
         "kernel t(u: inout f64[N], T: i32) { for t in 0..T { for x in 0..N { u[x] = u[x] * u[x] } } }",
@@ -213,10 +215,7 @@ fn passes_make_the_gradient_of_a_norm_linear() {
 fn what_is_not_there_is_refused_by_name() {
     let f = Folder::new();
     f.write("g.lathe", GEMM);
-    for option in ["--accumulate atomic", "--deterministic"] {
-        let d = f.fails(&format!("grad g.lathe {option}"), 1, "E1302");
-        assert!(d.stderr.contains(option), "{}", d.stderr);
-    }
+    f.fails("grad g.lathe --accumulate atomic --deterministic", 1, "E1302");
     // There is no loop.
     f.fails("grad g.lathe --checkpoint revolve:4", 1, "E1306");
     f.fails("grad g.lathe --wrt Z", 1, "E1303");
@@ -224,6 +223,41 @@ fn what_is_not_there_is_refused_by_name() {
     f.write("s.lathe", "kernel s(x: f32[N]) -> (y: f32[N]) { y[i] = floor(x[i]) * x[i] }");
     f.fails("grad s.lathe", 1, "E1301");
     f.ok("grad s.lathe --allow steps");
+}
+
+/// Index arrays whose elements many iterations share, and a value that all do.
+const SHARED: &str = "kernel k(X: i32[N], w: f64[7], c: f64[1]) -> (y: f64[N]) {
+    for i in 0..N { y[i] = sin(w[X[i] % 7] * w[i % 7]) * c[0] }
+}";
+
+#[test]
+fn cotangents_add_up_in_threads() {
+    let f = Folder::new();
+    f.write("k.lathe", SHARED.replace("X[i] % 7", "max(0, X[i]) % 7"));
+    let counts = |options: &str| {
+        let r = parsed(&f.ok(&format!("grad k.lathe --check --json {options}")));
+        let of = |n: &str| r["accumulation"][n].as_u64().expect("a number");
+        [of("plain"), of("reduction"), of("private"), of("atomic")]
+    };
+    assert_eq!(counts("--accumulate plain")[1..], [0, 0, 0]);
+    assert_eq!(counts("--accumulate atomic -D N=9")[1..3], [0, 0]);
+    assert!(counts("--accumulate atomic -D N=9")[3] >= 2);
+    assert!(counts("--accumulate auto -D N=9")[2] >= 1);
+    assert!(counts("--accumulate private -D N=9")[3] == 0);
+    let repeated = std::env::var("LATHE_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(2u64);
+    for options in ["--deterministic", "--accumulate reduce --deterministic", "--accumulate private"] {
+        f.ok(&format!("grad k.lathe {options} -D N=6000 -o d.tree"));
+        let mut first: Option<Vec<Vec<u8>>> = None;
+        for n in 0..4 * repeated {
+            let threads = [1, 2, 8, 64][n as usize % 4];
+            f.ok(&format!("run d.tree -D N=6000 --threads {threads} -o w_bar=w.npy -o c_bar=c.npy --check"));
+            let read = ["w.npy", "c.npy"].map(|p| std::fs::read(f.path(p)).expect("a result")).to_vec();
+            assert!(first.get_or_insert_with(|| read.clone()) == &read, "{options} on {threads} threads");
+        }
+    }
+    f.ok("grad k.lathe --accumulate atomic -o a.tree");
+    f.ok("run a.tree -D N=6000 --threads 8 --check");
+    f.ok("grad k.lathe --accumulate auto --runs 2 -D N=600");
 }
 
 #[test]

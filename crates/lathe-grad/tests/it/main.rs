@@ -4,3 +4,4 @@ mod common;
 mod files;
 mod points;
 mod random;
+mod threads;

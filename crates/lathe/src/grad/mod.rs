@@ -9,6 +9,7 @@ pub use check::{GradCheck, check};
 pub use given::{Evidence, evidence};
 use lathe_diagnostics::{Diagnostic, FileId, Span};
 use lathe_grad::differentiate;
+pub use lathe_grad::parallel::{How, InThreads, in_threads};
 pub use lathe_grad::{Accumulation, Derivative, Kept, Mode, Request, codes as refusals, shadow_name};
 use lathe_ir::{Function, Module};
 use lathe_lang::{KernelInfo, Program as Lang};
