@@ -65,7 +65,7 @@ pub fn alloc(e: &mut Emitter, buffer: &Arc<Buffer>, body: &Stmt, places: &Places
     e.frame.bufs.insert(buffer.id, buf);
     e.frame.scratch.push(ptr);
     e.stmt(body)?;
-    e.frame.scratch.pop();
+    e.done_with_scratch();
     e.free(ptr);
     Ok(())
 }

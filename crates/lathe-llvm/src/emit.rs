@@ -73,6 +73,10 @@ pub struct Frame {
     pub nontemporal: bool,
     /// Inside of loops: whether LLVM's passes make lanes and copies of their iterations.
     pub free: Option<bool>,
+    /// Where the function is left with so much scratch memory to give back, and the status that it is left with.
+    exits: Vec<Option<(Block, Value)>>,
+    /// The function is the body of a loop.
+    pub of_loop: bool,
 }
 
 pub struct Emitter<'a> {
@@ -94,6 +98,8 @@ pub struct Emitter<'a> {
     pub ranges: Ranges,
     /// Number of functions made, for their names.
     pub outlined: u32,
+    /// Nests become functions of their own: there are many.
+    pub apart: bool,
 }
 
 /// A construct that this engine does not take.
@@ -134,6 +140,8 @@ impl Frame {
             memo: vec![HashMap::new()],
             nontemporal: false,
             free: None,
+            exits: Vec::new(),
+            of_loop: false,
         }
     }
 }
@@ -151,6 +159,11 @@ impl<'a> Emitter<'a> {
     pub fn finish(&mut self, code: Block) {
         self.fence();
         self.ir.ret(self.ir.i32(lathe_abi::status::OK));
+        if let Some((exit, status)) = self.frame.exits.first().copied().flatten() {
+            self.ir.at_end(exit);
+            self.fence();
+            self.ir.ret(status);
+        }
         self.ir.at_end(self.frame.allocas);
         self.ir.br(code);
     }
@@ -167,15 +180,41 @@ impl<'a> Emitter<'a> {
         if self.ir.as_const(cond) == Some(0) {
             return;
         }
-        let (fail, go_on) = (self.block("fail"), self.block("ok"));
-        self.ir.likely_br(self.ir.not(cond), go_on, fail);
-        self.ir.at_end(fail);
-        for memory in self.frame.scratch.clone().into_iter().rev() {
-            self.free(memory);
-        }
-        self.fence();
-        self.ir.ret(status);
+        let (go_on, here) = (self.block("ok"), self.ir.here());
+        let (exit, result) = self.exit(self.frame.scratch.len());
+        self.ir.likely_br(self.ir.not(cond), go_on, exit);
+        self.ir.incoming(result, status, here);
         self.ir.at_end(go_on);
+    }
+
+    /// The block that gives so much of the scratch memory back, the last one first, and leaves the function with a status.
+    /// Every way out shares them: with a way of its own for each, code grows with the square of the local arrays.
+    fn exit(&mut self, depth: usize) -> (Block, Value) {
+        let exits = &mut self.frame.exits;
+        exits.resize(exits.len().max(depth + 1), None);
+        if let Some(known) = exits[depth] {
+            return known;
+        }
+        let here = self.ir.here();
+        let exit = self.block("exit");
+        self.ir.at_end(exit);
+        let status = self.ir.phi(self.ir.int_ty(32));
+        self.frame.exits[depth] = Some((exit, status));
+        // The last one is finished with the function.
+        if let Some(next) = depth.checked_sub(1) {
+            self.free(self.frame.scratch[next]);
+            let (to, result) = self.exit(next);
+            self.ir.br(to);
+            self.ir.incoming(result, status, exit);
+        }
+        self.ir.at_end(here);
+        (exit, status)
+    }
+
+    /// Scratch memory that code which follows need not give back.
+    pub fn done_with_scratch(&mut self) {
+        self.frame.scratch.pop();
+        self.frame.exits.truncate(self.frame.scratch.len() + 1);
     }
 
     /// Whether any lane of a vector of `i1` that takes part is set.

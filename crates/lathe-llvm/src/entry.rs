@@ -49,6 +49,7 @@ pub fn emit(ir: &Ir, module: &Module, func: &Function, table: &CheckTable, targe
         frame,
         ranges: Ranges::of_function(func),
         outlined: 0,
+        apart: crate::nests::many(func),
     };
     e.function_attributes(function);
     ir.attribute(function, Some(1), "noalias");

@@ -17,6 +17,7 @@ mod jit;
 mod loops;
 mod machine;
 mod memory;
+mod nests;
 mod parallel;
 pub mod ptx;
 mod stmt;

@@ -46,19 +46,19 @@ pub fn cpu_loop(e: &mut Emitter, l: &Loop, places: &Places) -> Result<()> {
 }
 
 /// What a body uses of its surroundings, in a fixed order; constants need not travel.
-struct Captured {
-    vars: Vec<(VarId, Value)>,
-    bufs: Vec<(BufId, Buf)>,
+pub struct Captured {
+    pub vars: Vec<(VarId, Value)>,
+    pub bufs: Vec<(BufId, Buf)>,
 }
 
 impl Captured {
-    fn values(&self) -> impl Iterator<Item = Value> + '_ {
+    pub fn values(&self) -> impl Iterator<Item = Value> + '_ {
         let vars = self.vars.iter().map(|v| v.1);
         vars.chain(self.bufs.iter().flat_map(|b| std::iter::once(b.1.ptr).chain(b.1.strides.iter().copied())))
     }
 }
 
-fn capture(e: &Emitter, body: &Stmt) -> Captured {
+pub fn capture(e: &Emitter, body: &Stmt) -> Captured {
     let (mut vars, mut bufs) = (BTreeSet::new(), BTreeSet::new());
     let mut note = |x: &Expr| {
         vars.extend(visit::vars_of(x));
@@ -150,6 +150,7 @@ fn outline(e: &mut Emitter, l: &Loop, captured: &Captured, record: &[Value]) -> 
     };
     let mut frame = Frame::new(ir, work, runtime);
     frame.free = Some(loops::free(e, l));
+    frame.of_loop = true;
     for ((id, _), v) in
         captured.vars.iter().zip(inside.by_ref().take(captured.vars.len()).collect::<Vec<_>>())
     {

@@ -72,6 +72,7 @@ pub fn ptx(module: &Module, func: &Function, kernels: &[Kernel], arch: &str) -> 
             frame,
             ranges: Ranges::of_function(func),
             outlined: 0,
+            apart: false,
         };
         e.function_attributes(body);
         ir.attribute(body, None, "convergent");

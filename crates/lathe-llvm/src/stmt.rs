@@ -4,6 +4,7 @@ use crate::alloc;
 use crate::emit::{Emitter, Lanes, Result, defect, unsupported};
 use crate::inscan;
 use crate::loops;
+use crate::nests;
 use crate::parallel;
 use crate::value::Leaf;
 use lathe_diagnostics::{Diagnostic, Places};
@@ -24,7 +25,8 @@ impl Emitter<'_> {
             StmtKind::Loop(l) => {
                 self.forget();
                 let mark = self.ranges.enter_child(s, 0);
-                let out = self.run_loop(l, places);
+                let apart = self.apart && !self.frame.of_loop && l.exec == Executor::Serial;
+                let out = if apart { nests::apart(self, s, l) } else { self.run_loop(l, places) };
                 self.ranges.leave(mark);
                 out
             }
@@ -101,7 +103,7 @@ impl Emitter<'_> {
         out
     }
 
-    fn run_loop(&mut self, l: &lathe_ir::Loop, places: &Places) -> Result<()> {
+    pub fn run_loop(&mut self, l: &lathe_ir::Loop, places: &Places) -> Result<()> {
         match &l.exec {
             Executor::Serial => loops::serial(self, l, places),
             Executor::Unrolled => loops::unrolled(self, l, places),

@@ -24,8 +24,9 @@ fn main() {
 
 /// The parts that the command line names, or all.
 fn measure() -> Result<(), Failure> {
-    let parts: [(&str, Part); 6] = [
+    let parts: [(&str, Part); 7] = [
         ("gemm", gemm),
+        ("edit", edit),
         ("steps", steps),
         ("call", call),
         ("chains", chains),
@@ -36,7 +37,7 @@ fn measure() -> Result<(), Failure> {
     parts.into_iter().filter(|p| asked.is_empty() || asked.iter().any(|a| a == p.0)).try_for_each(
         |(name, part)| {
             // Compiling gemm has a thread per version, as for every user; what follows runs on one.
-            if name != "gemm" {
+            if !["gemm", "edit"].contains(&name) {
                 rounds::pin_to_first(1);
             }
             part()
@@ -77,6 +78,40 @@ fn gemm() -> Result<(), Failure> {
         total * 1e3,
         strategy * 1e3
     );
+    Ok(())
+}
+
+/// A parameter of a strategy changes, in a kernel whose other versions are compiled: from the text to code that runs.
+fn edit() -> Result<(), Failure> {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/gemm.lathe");
+    let machine = Machine::host();
+    let program = Program::open(path)?;
+    let kernel = program.kernel(Some("gemm"))?;
+    for (strategy, name, values) in
+        [("packed", "mc", [64, 80]), ("small", "kc", [96, 112]), ("direct", "mr", [8, 10])]
+    {
+        let mut turn = 0;
+        let mut own = Vec::new();
+        let total = median(|| {
+            turn += 1;
+            let how = How {
+                strategy: Some(strategy.to_string()),
+                params: [(name.to_string(), values[turn % 2].to_string())].into(),
+                ..How::default()
+            };
+            let start = Instant::now();
+            let s = schedule(&program, kernel, &how, &machine)?;
+            own.push(s.seconds());
+            compile(&s, &Build::default()).map_err(Failure::bare)?;
+            Ok(start.elapsed().as_secs_f64())
+        })?;
+        let own = stats::median(&own).unwrap_or(f64::NAN);
+        println!(
+            "a parameter of `{strategy}` changed, to code: {:.1} ms (strategy and checks {:.1} ms)",
+            total * 1e3,
+            own * 1e3
+        );
+    }
     Ok(())
 }
 
@@ -174,7 +209,7 @@ fn growth(
     strategy: &str,
 ) -> Result<(), Failure> {
     println!("\n{title}");
-    let (mut points, mut emitted) = (Vec::new(), Vec::new());
+    let (mut points, mut emitted, mut all) = (Vec::new(), Vec::new(), Vec::new());
     for &n in sizes {
         let source = text(n);
         let start = Instant::now();
@@ -188,10 +223,11 @@ fn growth(
         for (name, t) in &s.times {
             let _ = write!(line, ", {name} {:.2} ms", t * 1e3);
         }
-        if n <= 200 || title.starts_with("unrolling") {
+        {
             let built = compile(&s, &Build::default()).map_err(Failure::bare)?;
             let emit = built.times.iter().find(|t| t.0 == "emit").map_or(0.0, |t| t.1);
             emitted.push((n as f64, emit));
+            all.push((n as f64, own + built.compile_seconds));
             let _ = write!(
                 line,
                 "; emit {:.2} ms, LLVM {:.2} ms",
@@ -203,9 +239,10 @@ fn growth(
         points.push((n as f64, own));
     }
     println!(
-        "  slope of Lathe's own stages (log-log): {:.2}; of emission {:.2}",
+        "  slope of Lathe's own stages (log-log): {:.2}; of emission {:.2}; of everything, LLVM included, {:.2}",
         slope(&points),
-        slope(&emitted)
+        slope(&emitted),
+        slope(&all)
     );
     Ok(())
 }

@@ -289,3 +289,46 @@ func f(N, B)(x: in i32[N], h: out i32[B]) {{
         }
     }
 }
+
+/// A function of many nests, each a function of its own: what they compute, and that a check which fails in any of them
+/// ends all and gives every local array back.
+#[test]
+fn many_nests_fail_as_one() {
+    let _turn = TURN.lock().expect("no test panicked");
+    for nests in [3i64, 40] {
+        let mut text =
+            String::from("func f(N, M)(A: in i32[N, M], B: in i32[64], s: in i32, C: out i32[N, M]) {\n");
+        for k in 0..nests {
+            let before = if k == 0 { "A".to_string() } else { format!("T{}", k - 1) };
+            text += &format!(
+                "  let x{k}: i32 = s + {k}:i32\n  alloc T{k}: i32[N, M] host\n  for i in 0..N {{\n    \
+                 check B[{k}]! >= i32(i), \"small\", \"element {k} is too small\"\n    \
+                 for j in 0..M {{ 't{k}'[i, j]: T{k}[i, j]! = {before}[i, j]! + x{k} }}\n  }}\n"
+            );
+        }
+        let last = nests - 1;
+        text += &format!(
+            "  for i in 0..N {{\n    for j in 0..M {{ 'C'[i, j]: C[i, j]! = T{last}[i, j]! }}\n  }}\n}}"
+        );
+        let c = compile(&text);
+        let ints = |shape: &[i64], of: &dyn Fn(usize) -> i32| Tensor::i32(shape, of);
+        let run = |bad: Option<i64>, n: i64| {
+            let mut a = ints(&[n, 3], &|i| i as i32);
+            let mut b = ints(&[64], &|i| if Some(i as i64) == bad { 1 } else { 9 });
+            let (mut s, mut out) = (ints(&[], &|_| 2), ints(&[n, 3], &|_| -1));
+            let before = LIVE.load(Ordering::SeqCst);
+            let status = call(&c, &mut [&mut a, &mut b, &mut s, &mut out]);
+            assert_eq!(LIVE.load(Ordering::SeqCst), before, "scratch memory is given back");
+            (status, out.as_i32())
+        };
+        let sum = (2 * nests + nests * (nests - 1) / 2) as i32;
+        let (status, out) = run(None, 4);
+        assert_eq!((status, out), (0, (0..12).map(|i| i + sum).collect()));
+        assert_eq!(run(None, 0), (0, Vec::new()));
+        for bad in 0..nests {
+            let want = number(&c, user("small", &format!("element {bad} is too small")));
+            assert_eq!(run(Some(bad), 4).0, want, "{nests} nests, {bad}");
+            assert_eq!(run(Some(bad), 2).0, 0);
+        }
+    }
+}
