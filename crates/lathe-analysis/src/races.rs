@@ -18,7 +18,9 @@ use crate::env::Env;
 use crate::leaves::{
     Leaf, Level, Obstacle, Relative, Role, Touch, leaves, leaves_between_barriers, relate, written_buffers,
 };
-use crate::order::{aliases, beyond, buffer_name, conflict_of, is_ordered, orders_others, outer_values};
+use crate::order::{
+    Conflict, aliases, beyond, buffer_name, conflict_of, is_ordered, orders_others, outer_values,
+};
 use crate::refusal::{instance_text, sizes_text};
 use crate::solve::{Answer, Reduced, refuted, solve_from};
 use crate::system::{Conj, Lin};
@@ -316,25 +318,22 @@ impl Check<'_, '_> {
         if excluded && !levels[level + 1..].iter().any(is_ordered) {
             return Ok(false);
         }
-        let (mut builder, outer) = self.start.clone();
-        let mut x = Copy::new(&mut builder, &outer, a, &at_a);
-        let mut y = Copy::new(&mut builder, &outer, b, &at_b);
-        let conflicts: Vec<_> =
-            touches.iter().map(|t| conflict_of(&mut builder, a, &levels, (&mut x, &mut y), *t)).collect();
-        let differ = vec![earlier(&levels, level, &x, &y), earlier(&levels, level, &y, &x)];
-        let mut clauses: Vec<Vec<Conj>> = vec![conflicts.iter().map(|c| c.when.clone()).collect(), differ];
+        let Level::Loop(binder, exec) = &levels[level] else { return Ok(false) };
+        let mut both = self.both((a, at_a), (b, at_b), touches);
+        let (builder, x, y) = (&mut both.builder, &mut both.x, &mut both.y);
+        let differ = vec![earlier(&levels, level, x, y), earlier(&levels, level, y, x)];
+        let mut clauses = vec![differ];
         let mut fenced = false;
         let owners = a.stepped(common).take(level + 1).filter(|(_, l)| !is_ordered(l));
         for (step, _) in owners {
             let owner = a.path[step].stmt;
             let fence = Fence::Barrier(owner.as_loop().map(|l| l.binder.id), kind.spaces);
-            let mut between = Between::new(&mut builder, owner, fence);
+            let mut between = Between::new(builder, owner, fence);
             if !between.any() {
                 continue;
             }
             fenced = true;
-            let ways =
-                between.ways(step + 1, (a, &mut x, at_a), (b, &mut y, at_b), (common, relative), excluded);
+            let ways = between.ways(step + 1, (a, x, at_a), (b, y, at_b), (common, relative), excluded);
             if ways.is_empty() {
                 return Ok(true);
             }
@@ -342,49 +341,83 @@ impl Check<'_, '_> {
                 clauses.push(ways);
             }
         }
-        clauses.append(&mut builder.system.clauses);
+        let iterations = x.level(&levels[level]).zip(y.level(&levels[level]));
+        both.settle(self, (a, b), clauses, |p| {
+            let pair = iterations.and_then(|(i, j)| Some((i.at(p)?, j.at(p)?)));
+            Of::Loop(binder.name.clone(), (*exec).clone(), pair)
+        })?;
+        Ok(fenced)
+    }
+
+    /// Two accesses side by side: an instance of each, over one system, and where the two conflict.
+    fn both<'t>(
+        &self,
+        (a, at_a): (&Leaf, Place),
+        (b, at_b): (&Leaf, Place),
+        touches: &[(&'t Touch, &'t Touch)],
+    ) -> Both<'_, 't> {
+        let (mut builder, outer) = self.start.clone();
+        let mut x = Copy::new(&mut builder, &outer, a, &at_a);
+        let mut y = Copy::new(&mut builder, &outer, b, &at_b);
+        let levels = a.levels(relate(&a.path[..at_a.depth], &b.path[..at_b.depth]).0);
+        let conflict =
+            |t: &(&'t Touch, &'t Touch)| conflict_of(&mut builder, a, &levels, (&mut x, &mut y), *t);
+        let conflicts = touches.iter().map(conflict).collect();
+        Both { builder, outer, x, y, conflicts }
+    }
+}
+
+/// See [`Check::both`].
+struct Both<'w, 't> {
+    builder: Builder<'w>,
+    outer: Scope,
+    x: Copy,
+    y: Copy,
+    conflicts: Vec<Conflict<'t>>,
+}
+
+impl Both<'_, '_> {
+    /// Refuses two instances that conflict where one part of each clause holds; what they do at the same time says `of`.
+    fn settle(
+        mut self,
+        check: &Check,
+        (a, b): (&Leaf, &Leaf),
+        mut clauses: Vec<Vec<Conj>>,
+        of: impl FnOnce(&[i64]) -> Of,
+    ) -> Result<(), Found> {
+        let system = &mut self.builder.system;
+        clauses.insert(0, self.conflicts.iter().map(|c| c.when.clone()).collect());
+        clauses.append(&mut system.clauses);
         let mut state = Reduced::default();
-        if !state.absorb(&builder.system.cons) || refuted(&state, &clauses) {
-            return Ok(fenced);
+        if clauses.iter().any(Vec::is_empty) || !state.absorb(&system.cons) || refuted(&state, &clauses) {
+            return Ok(());
         }
-        match solve_from(&state, &[], &clauses, builder.system.columns) {
-            Answer::Empty => Ok(fenced),
-            Answer::Unknown => Err(Found::Undecided(format!(
-                "whether `{}` and `{}` may run at the same time could not be decided within the budget",
-                a.label, b.label
-            ))),
-            Answer::Point(p) => {
-                let exact = builder.system.exact
-                    && !builder.system.symbolic
-                    && touches.iter().all(|(x, y)| x.buffer == y.buffer);
-                let hit = conflicts.iter().find(|c| c.when.iter().all(|c| c.holds(&p)));
-                let touch = hit.map_or(touches[0], |c| c.touches);
-                let (ia, ib) = (x.instance(&mut builder, a), y.instance(&mut builder, b));
-                let numbers = |v: &[Option<Lin>], n: usize| -> Vec<i64> {
-                    v[..n].iter().map(|l| l.as_ref().and_then(|l| l.at(&p)).unwrap_or(0)).collect()
-                };
-                let Level::Loop(binder, exec) = &levels[level] else { return Ok(fenced) };
-                let iterations = x.level(&levels[level]).zip(y.level(&levels[level]));
-                Err(Found::Race(Box::new(Race {
-                    instances: [
-                        (a.label.clone(), numbers(&ia, a.instance.len())),
-                        (b.label.clone(), numbers(&ib, b.instance.len())),
-                    ],
-                    places: [a.stmt.places().clone(), b.stmt.places().clone()],
-                    buffer: buffer_name(self.env, a, touch.0.buffer),
-                    element: hit
-                        .and_then(|c| c.element.as_ref())
-                        .and_then(|e| e.iter().map(|l| l.at(&p)).collect()),
-                    sizes: outer_values(self.env, &outer, &p),
-                    of: Of::Loop(
-                        binder.name.clone(),
-                        (*exec).clone(),
-                        iterations.and_then(|(i, j)| Some((i.at(&p)?, j.at(&p)?))),
-                    ),
-                    exact,
-                })))
+        let p = match solve_from(&state, &[], &clauses, system.columns) {
+            Answer::Empty => return Ok(()),
+            Answer::Unknown => {
+                let text = "may run at the same time could not be decided within the budget";
+                return Err(Found::Undecided(format!("whether `{}` and `{}` {text}", a.label, b.label)));
             }
-        }
+            Answer::Point(p) => p,
+        };
+        let one_array = self.conflicts.iter().all(|c| c.touches.0.buffer == c.touches.1.buffer);
+        let exact = system.exact && !system.symbolic && one_array;
+        let hit = self.conflicts.iter().find(|c| c.when.iter().all(|c| c.holds(&p)));
+        let touch = hit.unwrap_or(&self.conflicts[0]).touches;
+        let mut instance = |copy: &mut Copy, leaf: &Leaf| {
+            let all = copy.instance(&mut self.builder, leaf);
+            let number = |l: &Option<Lin>| l.as_ref().and_then(|l| l.at(&p)).unwrap_or(0);
+            (leaf.label.clone(), all[..leaf.instance.len()].iter().map(number).collect())
+        };
+        Err(Found::Race(Box::new(Race {
+            instances: [instance(&mut self.x, a), instance(&mut self.y, b)],
+            places: [a.stmt.places().clone(), b.stmt.places().clone()],
+            buffer: buffer_name(check.env, a, touch.0.buffer),
+            element: hit.and_then(|c| c.element.as_ref()).and_then(|e| e.iter().map(|l| l.at(&p)).collect()),
+            sizes: outer_values(check.env, &self.outer, &p),
+            of: of(&p),
+            exact,
+        })))
     }
 }
 

@@ -78,7 +78,7 @@ impl fmt::Debug for Places {
     }
 }
 
-/// A stable code such as `E0301`; the crate that owns it documents it in a [`CodeInfo`] table.
+/// A stable code such as `E0301`; the crate that owns it documents it by [`codes!`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Code(pub &'static str);
 
@@ -97,6 +97,48 @@ pub struct CodeInfo {
     pub explanation: &'static str,
     pub wrong: &'static str,
     pub right: &'static str,
+}
+
+/// The codes of a crate: the constants and the table `CODES` of what `lathe --explain` says about them, from one
+/// entry each. The comment of an entry is its explanation, one paragraph.
+///
+/// ```
+/// # use lathe_diagnostics::Code;
+/// lathe_diagnostics::codes! {
+///     /// A kernel of this name exists already.
+///     /// Rename one of the two.
+///     TWICE = Code("E9901"), "two kernels of one name", wrong: "kernel k() {}\nkernel k() {}", right: "kernel k() {}";
+///
+///     /// The machine has no memory left.
+///     MEMORY = Code("E9902"), "not enough memory";
+/// }
+/// assert_eq!(CODES[0].code, TWICE);
+/// assert_eq!(CODES[0].explanation, "A kernel of this name exists already. Rename one of the two.");
+/// assert_eq!(CODES[1].wrong, "");
+/// ```
+#[macro_export]
+macro_rules! codes {
+    ($($(#[doc = $line:literal])+ $name:ident = $code:expr, $title:literal
+        $(, wrong: $wrong:expr, right: $right:expr)?;)*) => {
+        $(
+            #[doc = concat!($title, ".\n")]
+            $(#[doc = $line])+
+            pub const $name: $crate::Code = $code;
+        )*
+
+        /// What each code means.
+        pub static CODES: &[$crate::CodeInfo] = &[$(
+            $crate::CodeInfo {
+                code: $name,
+                title: $title,
+                explanation: concat!($($line),+).trim_ascii_start(),
+                wrong: $crate::codes!(@program $($wrong)?),
+                right: $crate::codes!(@program $($right)?),
+            }
+        ),*];
+    };
+    (@program $program:expr) => { $program };
+    (@program) => { "" };
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

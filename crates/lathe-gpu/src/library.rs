@@ -1,7 +1,10 @@
 //! Libraries that are opened at run time.
 
+use crate::{MOST_DEVICES, codes, fork};
+use lathe_diagnostics::Diagnostic;
 use libloading::Library;
 use std::path::PathBuf;
+use std::sync::OnceLock;
 
 /// The first of the names that can be opened.
 pub fn open(names: &[&str]) -> Result<Library, String> {
@@ -25,6 +28,34 @@ macro_rules! function {
     }};
 }
 pub(crate) use function;
+
+/// There is no such device here.
+pub fn missing(text: String) -> Diagnostic {
+    Diagnostic::error(codes::NO_DEVICE, text)
+        .help("`--device cpu` runs everywhere; `lathe doctor` lists what is available")
+}
+
+/// Devices by number, each opened once, and by no process that was forked after one was.
+pub struct Devices<T>([OnceLock<Result<T, Diagnostic>>; MOST_DEVICES]);
+
+impl<T> Devices<T> {
+    pub const fn new() -> Devices<T> {
+        Devices([const { OnceLock::new() }; MOST_DEVICES])
+    }
+
+    pub fn get(
+        &self,
+        number: usize,
+        opened: impl FnOnce(usize) -> Result<T, Diagnostic>,
+    ) -> Result<&T, Diagnostic> {
+        fork::check()?;
+        let open = || {
+            fork::watch();
+            opened(number)
+        };
+        self.0[number].get_or_init(open).as_ref().map_err(Clone::clone)
+    }
+}
 
 /// Folders of Python packages of NVIDIA: those of an active environment, then those of the `python3` on the path.
 pub fn python_packages() -> Vec<PathBuf> {

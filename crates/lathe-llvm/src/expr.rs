@@ -5,6 +5,7 @@ use crate::ir::{Value, Width};
 use crate::value::{self, Leaf, Val};
 use lathe_diagnostics::Places;
 use lathe_ir::{Access, BinOp, BufId, Expr, ExprKind, ReduceOp, Scalar, Type, build};
+use lathe_lower::addresses;
 use lathe_lower::halves;
 use std::collections::HashMap;
 
@@ -246,7 +247,8 @@ impl Emitter<'_> {
                             self.frame.values.contains_key(&b)
                                 || self.frame.bufs.get(&b).is_some_and(|b| b.private)
                         };
-                        a.view.buffer().is_some_and(held) && a.indices.iter().all(|i| i.as_int().is_some())
+                        addresses::buffer(a).is_some_and(held)
+                            && a.indices.iter().all(|i| i.as_int().is_some())
                     }
                     ExprKind::Call(..) => false,
                     _ => true,

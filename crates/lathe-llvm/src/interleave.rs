@@ -9,6 +9,7 @@ use crate::emit::{Emitter, Result};
 use crate::ir::Value;
 use crate::value::Leaf;
 use lathe_ir::{ExprKind, Loop, Scalar, Store, VarId, visit};
+use lathe_lower::addresses;
 use lathe_poly::Linear;
 
 /// Rows longer than this would not stay in registers.
@@ -61,13 +62,13 @@ pub fn rows(e: &mut Emitter, l: &Loop, lo: Value, n: i64) -> Result<bool> {
 
 /// The scalar type of a target that belongs to this function alone and is not read by the value.
 fn owned_target(e: &Emitter, st: &Store) -> Option<Scalar> {
-    let id = st.target.view.buffer()?;
+    let id = addresses::buffer(&st.target)?;
     let s = st.target.elem.scalar().filter(|s| *s != Scalar::Bool)?;
     let given = e.func.params.iter().any(|p| p.array().is_some_and(|a| a.id == id));
     let per_lane = e.frame.bufs.get(&id).is_none_or(|b| b.per_lane.is_some());
     let mut harmless = true;
     visit::walk_expr(&st.value, &mut |x| match x.kind() {
-        ExprKind::Load(a) => harmless &= a.view.buffer().is_some_and(|b| b != id),
+        ExprKind::Load(a) => harmless &= addresses::buffer(a).is_some_and(|b| b != id),
         ExprKind::Call(..) => harmless = false,
         _ => {}
     });
@@ -76,7 +77,7 @@ fn owned_target(e: &Emitter, st: &Store) -> Option<Scalar> {
 
 /// Whether the next iteration writes the next element in memory.
 fn grows_by_one(e: &Emitter, st: &Store, var: VarId) -> bool {
-    let buf = st.target.view.buffer().and_then(|b| e.frame.bufs.get(&b));
+    let buf = addresses::buffer(&st.target).and_then(|b| e.frame.bufs.get(&b));
     let Some((buf, (last, others))) = buf.zip(st.target.indices.split_last()) else { return false };
     let form = Linear::of(last);
     let moves: Vec<_> = form.terms.iter().filter(|(atom, _)| visit::vars_of(atom).contains(&var)).collect();

@@ -4,6 +4,7 @@ use crate::emit::{Buf, Emitter, Lanes, Result, defect};
 use crate::ir::Value;
 use crate::value::{self, Leaf, Val};
 use lathe_ir::{Access, Scalar, Type};
+use lathe_lower::addresses;
 use llvm_sys::LLVMIntPredicate as I;
 
 /// An element, or one per lane.
@@ -87,7 +88,7 @@ impl Emitter<'_> {
     /// The place of an access; its subscripts are emitted here.
     pub fn place(&mut self, a: &Access) -> Result<Place> {
         let ir = self.ir;
-        let buf = a.view.buffer().and_then(|b| self.frame.bufs.get(&b)).cloned();
+        let buf = addresses::buffer(a).and_then(|b| self.frame.bufs.get(&b)).cloned();
         let buf = buf.ok_or_else(|| defect("an access of a buffer that is not bound here"))?;
         let width = self.width();
         let mut offset = Leaf::Uniform(ir.i64(0));
@@ -104,7 +105,7 @@ impl Emitter<'_> {
     }
 
     pub fn load(&mut self, a: &Access) -> Result<Val> {
-        if let Some(v) = a.view.buffer().and_then(|b| self.frame.values.get(&b)) {
+        if let Some(v) = addresses::buffer(a).and_then(|b| self.frame.values.get(&b)) {
             return Ok(v.clone());
         }
         let place = self.place(a)?;

@@ -8,6 +8,7 @@ use crate::value::Leaf;
 use lathe_abi::Runtime;
 use lathe_diagnostics::Places;
 use lathe_ir::{BufId, Expr, Loop, Stmt, VarId, visit};
+use lathe_lower::addresses;
 use llvm_sys::LLVMIntPredicate as I;
 use std::collections::BTreeSet;
 use std::mem::offset_of;
@@ -62,7 +63,7 @@ pub fn capture(e: &Emitter, body: &Stmt) -> Captured {
     let (mut vars, mut bufs) = (BTreeSet::new(), BTreeSet::new());
     let mut note = |x: &Expr| {
         vars.extend(visit::vars_of(x));
-        bufs.extend(visit::loads_of(x).iter().filter_map(|a| a.view.buffer()));
+        bufs.extend(visit::loads_of(x).iter().filter_map(|a| addresses::buffer(a)));
     };
     let mut targets = Vec::new();
     visit::walk(body, &mut |s, _| {

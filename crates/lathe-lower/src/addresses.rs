@@ -13,6 +13,14 @@ use lathe_poly::simplify::simplify_expr;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+/// The buffer that an access of a lowered tree names. `None`: a view is left, which no printer takes.
+pub fn buffer(a: &Access) -> Option<BufId> {
+    match a.view {
+        View::Buffer(id) => Some(id),
+        _ => None,
+    }
+}
+
 /// The function without views, and without layouts that move elements.
 ///
 /// # Errors

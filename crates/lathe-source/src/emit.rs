@@ -10,6 +10,7 @@ use lathe_diagnostics::{Code, Diagnostic, Places};
 use lathe_engine::CheckTable;
 use lathe_ir::lower::Unsupported;
 use lathe_ir::{Access, BufId, Buffer, Expr, Function, Label, Module, Scalar, Type, VarId};
+use lathe_lower::addresses;
 use lathe_poly::Ranges;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -325,7 +326,7 @@ impl<'a> Emitter<'a> {
 
     /// The buffer of an access, which after lowering names one.
     pub fn buf_of(&mut self, a: &Access) -> Result<Buf> {
-        let id = a.view.buffer().ok_or_else(|| ill_formed("a view that is gone after lowering"))?;
+        let id = addresses::buffer(a).ok_or_else(|| ill_formed("a view that is gone after lowering"))?;
         self.buf(id)
     }
 

@@ -102,8 +102,15 @@ pub struct RuleSignature {
     pub formals: &'static [Formal],
     /// One line.
     pub summary: &'static str,
-    /// The rule's page in the reference: meaning, legality, an example in ```` ```lathe ```` fences.
+    /// The rule's page in the reference, as a comment has it: each line begins with a space.
     pub page: &'static str,
+}
+
+impl RuleSignature {
+    /// The rule's page in the reference: meaning, legality, an example in ```` ```lathe ```` fences.
+    pub fn page(&self) -> String {
+        self.page.lines().map(|l| l.strip_prefix(' ').unwrap_or(l)).collect::<Vec<_>>().join("\n")
+    }
 }
 
 impl Argument {

@@ -4,7 +4,8 @@ use crate::args::{Args, IntoRefusal};
 use crate::arithmetic::SMALL;
 use crate::codes;
 use crate::names::{find_all_loops, find_one_loop};
-use crate::rule::{Cursor, Rule};
+use crate::rule;
+use crate::rule::Cursor;
 use crate::work::{Work, edited};
 use lathe_analysis::affine::{self, BandPlan, Fuse, Member, Schedule, Tree};
 use lathe_analysis::{Env, within_work};
@@ -14,65 +15,53 @@ use lathe_ir::{Binder, Expr, Function, Reduce, Scalar, Stage, Stmt, StmtKind, St
 use lathe_poly::simplify::simplify_stmt;
 use lathe_poly::{Affine, Ranges};
 use lathe_strategy::evidence::Kind;
-use lathe_strategy::syntax::{Formal, Sort};
-use lathe_strategy::{Construction, Refusal, RuleSignature};
+use lathe_strategy::{Construction, Refusal};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-pub static RULE: Rule = Rule {
-    signature: RuleSignature {
-        name: "affine_schedule",
-        version: 1,
-        formals: &[
-            Formal::optional("loop", Sort::Loop),
-            Formal::optional("fuse", Sort::Word),
-            Formal::optional("tile", Sort::Int),
-            Formal::optional("vector", Sort::Int),
-            Formal::optional("jam", Sort::Int),
-            Formal::optional("lanes", Sort::Word),
-            Formal::optional("parallel", Sort::Word),
-        ],
-        summary: "polyhedral scheduling: computes new loops for all statements of a nest: fused, interchanged, skewed, tiled, with vector lanes inside",
-        page: "\
-`affine_schedule(i)` replaces the loop `i` and everything in it by new loops that isl's scheduler computes
-(Verdoolaege and Janssens, 2017; the objective is that of Pluto): dependences become short, outer loops independent of
-one another where that is possible. Without a loop it takes everything from the first to the last loop of the
-function.
-
-* `fuse: max` makes common loops wherever dependences allow it, `fuse: none` only for statements with
-  cyclic dependences; `fuse: smart`, the default, for those that share values.
-* `tile: 32` cuts loops that may be interchanged into tiles. With lanes and without `jam`, the loop of the lanes stays
-  whole.
-* `vector: 8` vectorizes the loop along which arrays are contiguous in memory. Ranges are split where a vector or a statement
-  begins or ends, so that only the remainder runs with masks or conditions. Where one statement in an inner loop
-  depends on another one, the loop is distributed. `lanes: any` also vectorizes independent iterations whose elements are
-  not contiguous, by gathers and scatters, where there is no contiguous loop; `lanes: dense`, the default, does not.
-* `jam: 4` jams that many iterations of another independent loop, with the reduction innermost, so that results
-  stay in registers.
-* `parallel: outer` runs the outermost loop whose iterations are independent on host threads; where there is none, loops
-  inside are tried. `parallel: wavefront` also takes tiles that depend on one another, along the diagonals of the
-  first two tile loops (it needs `tile:`). `parallel: none` is the default.
-
-**Legal** if every dependence keeps its order and every instance is run once, which is checked as for every step.
-Refused (`E0625`): bounds or conditions around loops that are not affine, variables and local arrays that are
-declared around loops (declare an array of them outside of the nest), statements that may fail.
-
-```lathe
-kernel lu(A: inout f64[N, N]) {
-    for k in 0..N {
-        for i in k + 1..N {
-            A[i, k] = A[i, k] / A[k, k]
-            for j in k + 1..N {
-                A[i, j] += -(A[i, k] * A[k, j])
-            }
-        }
-    }
+rule! {
+    /// `affine_schedule(i)` replaces the loop `i` and everything in it by new loops that isl's scheduler computes
+    /// (Verdoolaege and Janssens, 2017; the objective is that of Pluto): dependences become short, outer loops
+    /// independent of one another where that is possible. Without a loop it takes everything from the first to the last
+    /// loop of the function.
+    ///
+    /// * `fuse: max` makes common loops wherever dependences allow it, `fuse: none` only for statements with cyclic
+    ///   dependences; `fuse: smart`, the default, for those that share values.
+    /// * `tile: 32` cuts loops that may be interchanged into tiles. With lanes and without `jam`, the loop of the lanes
+    ///   stays whole.
+    /// * `vector: 8` vectorizes the loop along which arrays are contiguous in memory. Ranges are split where a vector
+    ///   or a statement begins or ends, so that only the remainder runs with masks or conditions. Where one statement
+    ///   in an inner loop depends on another one, the loop is distributed. `lanes: any` also vectorizes independent
+    ///   iterations whose elements are not contiguous, by gathers and scatters, where there is no contiguous loop;
+    ///   `lanes: dense`, the default, does not.
+    /// * `jam: 4` jams that many iterations of another independent loop, with the reduction innermost, so that results
+    ///   stay in registers.
+    /// * `parallel: outer` runs the outermost loop whose iterations are independent on host threads; where there is
+    ///   none, loops inside are tried. `parallel: wavefront` also takes tiles that depend on one another, along the
+    ///   diagonals of the first two tile loops (it needs `tile:`). `parallel: none` is the default.
+    ///
+    /// **Legal** if every dependence keeps its order and every instance is run once, which is checked as for every
+    /// step. Refused (`E0625`): bounds or conditions around loops that are not affine, variables and local arrays that
+    /// are declared around loops (declare an array of them outside of the nest), statements that may fail.
+    ///
+    /// ```lathe
+    /// kernel lu(A: inout f64[N, N]) {
+    ///     for k in 0..N {
+    ///         for i in k + 1..N {
+    ///             A[i, k] = A[i, k] / A[k, k]
+    ///             for j in k + 1..N {
+    ///                 A[i, j] += -(A[i, k] * A[k, j])
+    ///             }
+    ///         }
+    ///     }
+    /// }
+    /// strategy s for lu = affine_schedule(k, vector: vector(f64))
+    /// ```
+    pub static RULE = affine_schedule, version 1,
+        (loop: optional Loop, fuse: optional Word, tile: optional Int, vector: optional Int, jam: optional Int, lanes: optional Word, parallel: optional Word),
+        apply,
+        "polyhedral scheduling: computes new loops for all statements of a nest: fused, interchanged, skewed, tiled, with vector lanes inside";
 }
-strategy s for lu = affine_schedule(k, vector: vector(f64))
-```",
-    },
-    apply,
-};
 
 /// What the arguments ask for.
 struct Wanted {

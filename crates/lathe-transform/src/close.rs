@@ -5,7 +5,7 @@ use crate::codes;
 use crate::laws;
 use crate::names::find_some_label;
 use crate::nest::mentions;
-use crate::rule::Rule;
+use crate::rule;
 use crate::storage::may_alias;
 use crate::work::Work;
 use lathe_diagnostics::Places;
@@ -17,35 +17,27 @@ use lathe_ir::{
 };
 use lathe_prove::Which;
 use lathe_strategy::evidence::Kind;
-use lathe_strategy::syntax::{Formal, Sort};
-use lathe_strategy::{Claim, Construction, Obligation, Refusal, RuleSignature};
+use lathe_strategy::{Claim, Construction, Obligation, Refusal};
 use std::collections::HashMap;
 
-pub static RULE: Rule = Rule {
-    signature: RuleSignature {
-        name: "close",
-        version: 1,
-        formals: &[Formal::optional("label", Sort::Label)],
-        summary: "raising: turns loop nests into index notation",
-        page: "\
-*Raising*, the inverse of `open` (lowering): a nest that only stores one value per iteration, updates \
-elements (`C[i, j] += …`), or reduces from the operator's identity into an accumulator or an element, \
-becomes the equivalent statement in index notation. `close(C)` closes the nest that stores `C`, `close` every nest \
-that can be closed; decisions (`mdh`) are taken \
-for statements in index notation.
-
-**Legal** if the domain is a box and the loops run in order and read nothing that they write. The result of a \
-reduction may then be combined in any order: using the step declares that acceptable, which is recorded.
-
-```lathe
-kernel scale(A: f32[N]) -> (B: f32[N]) {
-    for i in 0..N { B[i] = 2.0 * A[i] }
+rule! {
+    /// *Raising*, the inverse of `open` (lowering): a nest that only stores one value per iteration, updates elements
+    /// (`C[i, j] += …`), or reduces from the operator's identity into an accumulator or an element, becomes the
+    /// equivalent statement in index notation. `close(C)` closes the nest that stores `C`, `close` every nest that can
+    /// be closed; decisions (`mdh`) are taken for statements in index notation.
+    ///
+    /// **Legal** if the domain is a box and the loops run in order and read nothing that they write. The result of a
+    /// reduction may then be combined in any order: using the step declares that acceptable, which is recorded.
+    ///
+    /// ```lathe
+    /// kernel scale(A: f32[N]) -> (B: f32[N]) {
+    ///     for i in 0..N { B[i] = 2.0 * A[i] }
+    /// }
+    /// strategy s for scale = close(B) ; open ; vectorize(i, vector(f32))
+    /// ```
+    pub static RULE = close, version 1, (label: optional Label), apply,
+        "raising: turns loop nests into index notation";
 }
-strategy s for scale = close(B) ; open ; vectorize(i, vector(f32))
-```",
-    },
-    apply,
-};
 
 fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     let cursor = &work.cursor();

@@ -4,66 +4,46 @@ use crate::args::{Args, IntoRefusal, wrong};
 use crate::codes;
 use crate::convert::{arg_expr, to_index, variable_at};
 use crate::names::{find_all_loops, find_one_loop};
-use crate::rule::Rule;
+use crate::rule;
 use crate::separate::cut_loop;
 use crate::split::{iteration, loop_at_work, require_serial};
 use crate::work::Work;
 use lathe_ir::build::{add, index, sub};
 use lathe_ir::names::Role;
 use lathe_strategy::evidence::Kind;
-use lathe_strategy::syntax::{Formal, Sort};
-use lathe_strategy::{Construction, Refusal, RuleSignature};
+use lathe_strategy::{Construction, Refusal};
 
-pub static CUT: Rule = Rule {
-    signature: RuleSignature {
-        name: "cut",
-        version: 1,
-        formals: &[
-            Formal::one("loop", Sort::Loop),
-            Formal::one("at", Sort::Data),
-        ],
-        summary: "index-set splitting: cuts the range of a loop at a value",
-        page: "\
-`cut(i, 100)` makes two loops: `i` up to (not including) 100, and `i.rest` from there. The value may use sizes and
-loops around, for example `cut(i, N - 1)`; outside of the range one of the loops is empty.
-
-**Legal** always: the order of the iterations stays.
-
-```lathe
-kernel scale(A: f32[N]) -> (B: f32[N]) {
-    B[i] = 2.0 * A[i]
+rule! {
+    /// `cut(i, 100)` makes two loops: `i` up to (not including) 100, and `i.rest` from there. The value may use sizes
+    /// and loops around, for example `cut(i, N - 1)`; outside of the range one of the loops is empty.
+    ///
+    /// **Legal** always: the order of the iterations stays.
+    ///
+    /// ```lathe
+    /// kernel scale(A: f32[N]) -> (B: f32[N]) {
+    ///     B[i] = 2.0 * A[i]
+    /// }
+    /// strategy s for scale = cut(i, N // 2)
+    /// ```
+    pub static CUT = cut, version 1, (loop: one Loop, at: one Data), apply_cut,
+        "index-set splitting: cuts the range of a loop at a value";
 }
-strategy s for scale = cut(i, N // 2)
-```",
-    },
-    apply: apply_cut,
-};
 
-pub static PEEL: Rule = Rule {
-    signature: RuleSignature {
-        name: "peel",
-        version: 1,
-        formals: &[
-            Formal::one("loop", Sort::Loop),
-            Formal::optional("count", Sort::Int),
-            Formal::optional("from", Sort::Word),
-        ],
-        summary: "loop peeling: takes the first (or last) iterations of a loop out of it",
-        page: "\
-`peel(i)` gives the first iteration of `i` a loop of its own, `i.peel`; `peel(i, 3)` the first three, and
-`peel(i, 3, from: end)` the last three.
-
-**Legal** always: the order of the iterations stays.
-
-```lathe
-kernel scale(A: f32[N]) -> (B: f32[N]) {
-    B[i] = 2.0 * A[i]
+rule! {
+    /// `peel(i)` gives the first iteration of `i` a loop of its own, `i.peel`; `peel(i, 3)` the first three, and
+    /// `peel(i, 3, from: end)` the last three.
+    ///
+    /// **Legal** always: the order of the iterations stays.
+    ///
+    /// ```lathe
+    /// kernel scale(A: f32[N]) -> (B: f32[N]) {
+    ///     B[i] = 2.0 * A[i]
+    /// }
+    /// strategy s for scale = peel(i)
+    /// ```
+    pub static PEEL = peel, version 1, (loop: one Loop, count: optional Int, from: optional Word), apply_peel,
+        "loop peeling: takes the first (or last) iterations of a loop out of it";
 }
-strategy s for scale = peel(i)
-```",
-    },
-    apply: apply_peel,
-};
 
 fn apply_cut(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     let cursor = &work.cursor();

@@ -3,36 +3,29 @@
 use crate::args::{Args, IntoRefusal};
 use crate::codes;
 use crate::names::{find_all_loops, loops_around};
-use crate::rule::Rule;
+use crate::rule;
 use crate::split::{executor_word, loop_at_work, require_serial};
 use crate::work::Work;
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::{Executor, Loop, Stmt, StmtKind};
 use lathe_strategy::evidence::Kind;
-use lathe_strategy::syntax::{Formal, Sort};
-use lathe_strategy::{Construction, Refusal, RuleSignature};
+use lathe_strategy::{Construction, Refusal};
 
-pub static PARALLEL: Rule = Rule {
-    signature: RuleSignature {
-        name: "parallel",
-        version: 1,
-        formals: &[Formal::one("loop", Sort::Loop)],
-        summary: "runs the iterations of a loop on host threads (OpenMP: parallel for)",
-        page: "\
-`parallel(i)` distributes the iterations of `i` over the thread pool; they run concurrently, in any order.
-
-**Legal** if no iteration accesses what another one writes. A reduction over the loop must be split into partial results
-first, by `privatize` or `factor`.
-
-```lathe
-kernel scale(A: f32[N]) -> (B: f32[N]) {
-    B[i] = 2.0 * A[i]
+rule! {
+    /// `parallel(i)` distributes the iterations of `i` over the thread pool; they run concurrently, in any order.
+    ///
+    /// **Legal** if no iteration accesses what another one writes. A reduction over the loop must be split into partial
+    /// results first, by `privatize` or `factor`.
+    ///
+    /// ```lathe
+    /// kernel scale(A: f32[N]) -> (B: f32[N]) {
+    ///     B[i] = 2.0 * A[i]
+    /// }
+    /// strategy s for scale = parallel(i)
+    /// ```
+    pub static PARALLEL = parallel, version 1, (loop: one Loop), apply_parallel,
+        "runs the iterations of a loop on host threads (OpenMP: parallel for)";
 }
-strategy s for scale = parallel(i)
-```",
-    },
-    apply: apply_parallel,
-};
 
 /// The executors that `bind` accepts, and their nesting depth; lanes are deepest.
 pub const CORES: [(&str, usize); 8] = [
@@ -46,56 +39,42 @@ pub const CORES: [(&str, usize); 8] = [
     ("lane", 5),
 ];
 
-pub static BIND: Rule = Rule {
-    signature: RuleSignature {
-        name: "bind",
-        version: 1,
-        formals: &[
-            Formal::one("loop", Sort::Loop),
-            Formal::one("cores", Sort::Word),
-        ],
-        summary: "binds a loop to the cores of a device, to several devices, or to several machines",
-        page: "\
-`bind(i, grid)` assigns every iteration of `i` to a block of a device's grid, `bind(j, block)` every iteration of `j` to
-a thread of the block; `warp` and `lane` are the groups of threads and the threads in them, `cluster` the blocks of a group,
-`device` and `node` several devices and machines, `team` several groups of threads. Nested loops of one kind
-are its dimensions. One thread loop follows another one as if a barrier stood between: nothing of the first
-is left to do when the second begins.
-
-Engines for CPUs run them, too: the outermost grid on threads, all others in order.
-
-**Legal** if no iteration accesses what another one writes, and if coarser executors are outside of finer ones: no grid inside of a block.
-
-```lathe
-kernel scale(A: f32[N]) -> (B: f32[N]) {
-    B[i] = 2.0 * A[i]
+rule! {
+    /// `bind(i, grid)` assigns every iteration of `i` to a block of a device's grid, `bind(j, block)` every iteration
+    /// of `j` to a thread of the block; `warp` and `lane` are the groups of threads and the threads in them, `cluster`
+    /// the blocks of a group, `device` and `node` several devices and machines, `team` several groups of threads.
+    /// Nested loops of one kind are its dimensions. One thread loop follows another one as if a barrier stood between:
+    /// nothing of the first is left to do when the second begins.
+    ///
+    /// Engines for CPUs run them, too: the outermost grid on threads, all others in order.
+    ///
+    /// **Legal** if no iteration accesses what another one writes, and if coarser executors are outside of finer ones:
+    /// no grid inside of a block.
+    ///
+    /// ```lathe
+    /// kernel scale(A: f32[N]) -> (B: f32[N]) {
+    ///     B[i] = 2.0 * A[i]
+    /// }
+    /// strategy s for scale = split(i, 128) ; bind(i.o, grid) ; bind(i.i, block)
+    /// ```
+    pub static BIND = bind, version 1, (loop: one Loop, cores: one Word), apply_bind,
+        "binds a loop to the cores of a device, to several devices, or to several machines";
 }
-strategy s for scale = split(i, 128) ; bind(i.o, grid) ; bind(i.i, block)
-```",
-    },
-    apply: apply_bind,
-};
 
-pub static SERIAL: Rule = Rule {
-    signature: RuleSignature {
-        name: "serial",
-        version: 1,
-        formals: &[Formal::one("loop", Sort::Loop)],
-        summary: "makes a parallel, vectorized or unrolled loop serial again",
-        page: "\
-`serial(i)` undoes `parallel`, `vectorize` or `unroll`: the iterations run in order, one after the other.
-
-**Legal** always: that is the reference order that every other order was checked against.
-
-```lathe
-kernel scale(A: f32[N]) -> (B: f32[N]) {
-    B[i] = 2.0 * A[i]
+rule! {
+    /// `serial(i)` undoes `parallel`, `vectorize` or `unroll`: the iterations run in order, one after the other.
+    ///
+    /// **Legal** always: that is the reference order that every other order was checked against.
+    ///
+    /// ```lathe
+    /// kernel scale(A: f32[N]) -> (B: f32[N]) {
+    ///     B[i] = 2.0 * A[i]
+    /// }
+    /// strategy s for scale = parallel(i) ; serial(i) ; split(i, 8)
+    /// ```
+    pub static SERIAL = serial, version 1, (loop: one Loop), apply_serial,
+        "makes a parallel, vectorized or unrolled loop serial again";
 }
-strategy s for scale = parallel(i) ; serial(i) ; split(i, 8)
-```",
-    },
-    apply: apply_serial,
-};
 
 fn apply_parallel(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     let cursor = &work.cursor();

@@ -3,41 +3,32 @@
 use crate::args::{Args, IntoRefusal};
 use crate::codes;
 use crate::names::{find_one_loop, find_some_label, has_label, list, loop_names};
-use crate::rule::{Cursor, Rule};
+use crate::rule;
+use crate::rule::Cursor;
 use crate::work::Work;
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::Stmt;
 use lathe_ir::visit::{self, Path};
-use lathe_strategy::syntax::{Formal, Sort};
-use lathe_strategy::{Refusal, RuleSignature};
+use lathe_strategy::Refusal;
 
-pub static RULE: Rule = Rule {
-    signature: RuleSignature {
-        name: "fission",
-        version: 1,
-        formals: &[
-            Formal::one("place", Sort::Label),
-            Formal::optional("after", Sort::Label),
-            Formal::optional("at", Sort::Loop),
-        ],
-        summary: "loop distribution: splits a loop's body into two loops, after a statement",
-        page: "\
-`fission(C.init)` cuts the loops around the statement `C.init` right after it: the statements on either side get separate
-loops with the same names. All enclosing loops are cut up to the next one that contains other statements, or up to the one
-that `at: i` names. `fission(i, after: C.init)` cuts the loop `i` (and loops inside it around the statement);
-`fission(i, 1)` cuts the body of `i` after its first statement.
-
-**Legal** if every dependence keeps its order: all iterations of the first part now come before all of the second.
-
-```lathe
-kernel gemm(A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]) {
-    C[i, j] = sum[k](A[i, k] * B[k, j])
+rule! {
+    /// `fission(C.init)` cuts the loops around the statement `C.init` right after it: the statements on either side get
+    /// separate loops with the same names. All enclosing loops are cut up to the next one that contains other
+    /// statements, or up to the one that `at: i` names. `fission(i, after: C.init)` cuts the loop `i` (and loops inside
+    /// it around the statement); `fission(i, 1)` cuts the body of `i` after its first statement.
+    ///
+    /// **Legal** if every dependence keeps its order: all iterations of the first part now come before all of the
+    /// second.
+    ///
+    /// ```lathe
+    /// kernel gemm(A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]) {
+    ///     C[i, j] = sum[k](A[i, k] * B[k, j])
+    /// }
+    /// strategy s for gemm = fission(C.init)
+    /// ```
+    pub static RULE = fission, version 1, (place: one Label, after: optional Label, at: optional Loop), apply,
+        "loop distribution: splits a loop's body into two loops, after a statement";
 }
-strategy s for gemm = fission(C.init)
-```",
-    },
-    apply,
-};
 
 fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     let cursor = &work.cursor();

@@ -4,41 +4,33 @@ use crate::args::{Args, IntoRefusal};
 use crate::codes;
 use crate::names::{find_all_loops, labels_in, list};
 use crate::nest::{around, substitute};
-use crate::rule::{Cursor, Rule};
+use crate::rule;
+use crate::rule::Cursor;
 use crate::split::{loop_at_work, require_serial};
 use crate::work::Work;
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::visit::Path;
 use lathe_ir::{Function, Loop, Stmt, build};
-use lathe_strategy::syntax::{Formal, Sort};
-use lathe_strategy::{Refusal, RuleSignature};
+use lathe_strategy::Refusal;
 
-pub static RULE: Rule = Rule {
-    signature: RuleSignature {
-        name: "fuse",
-        version: 1,
-        formals: &[
-            Formal::one("first", Sort::Loop),
-            Formal::optional("second", Sort::Loop),
-        ],
-        summary: "loop fusion: makes one loop of two adjacent ones",
-        page: "\
-`fuse(B.i, C.i)` makes one loop of two that are adjacent and run over the same range: each iteration runs the body
-of the first loop and then that of the second. The loop keeps the first one's name. `fuse(i)` fuses the two adjacent
-loops `i`. To fuse nests, fuse the outer loops, then the inner ones.
-
-**Legal** if every dependence keeps its order: no iteration of the second loop may depend on a later one of the first.
-
-```lathe
-kernel two(A: f32[N]) -> (B: f32[N], C: f32[N]) {
-    B[i] = 2.0 * A[i]
-    C[i] = B[i] + 1.0
+rule! {
+    /// `fuse(B.i, C.i)` makes one loop of two that are adjacent and run over the same range: each iteration runs the
+    /// body of the first loop and then that of the second. The loop keeps the first one's name. `fuse(i)` fuses the two
+    /// adjacent loops `i`. To fuse nests, fuse the outer loops, then the inner ones.
+    ///
+    /// **Legal** if every dependence keeps its order: no iteration of the second loop may depend on a later one of the
+    /// first.
+    ///
+    /// ```lathe
+    /// kernel two(A: f32[N]) -> (B: f32[N], C: f32[N]) {
+    ///     B[i] = 2.0 * A[i]
+    ///     C[i] = B[i] + 1.0
+    /// }
+    /// strategy s for two = fuse(B.i, C.i)
+    /// ```
+    pub static RULE = fuse, version 1, (first: one Loop, second: optional Loop), apply,
+        "loop fusion: makes one loop of two adjacent ones";
 }
-strategy s for two = fuse(B.i, C.i)
-```",
-    },
-    apply,
-};
 
 fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     let cursor = &work.cursor();

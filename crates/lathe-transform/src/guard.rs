@@ -5,39 +5,32 @@ use crate::codes;
 use crate::failing::may_fail;
 use crate::laws;
 use crate::names::find_some_label;
-use crate::rule::Rule;
+use crate::rule;
 use crate::work::Work;
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::expr::{Expr, ExprKind};
 use lathe_ir::{Module, Reduce, Stmt, StmtKind, build};
 use lathe_prove::Which;
 use lathe_strategy::evidence::Kind;
-use lathe_strategy::syntax::{Formal, Sort};
-use lathe_strategy::{Construction, Refusal, RuleSignature};
+use lathe_strategy::{Construction, Refusal};
 
-pub static RULE: Rule = Rule {
-    signature: RuleSignature {
-        name: "guard",
-        version: 1,
-        formals: &[Formal::one("label", Sort::Label)],
-        summary: "predication: executes a reduction of `select(c, value, identity)` only where the condition holds",
-        page: "\
-`guard(B)` turns `B op= select(c, v, e)`, where `e` is the identity of the operator, into `if c { B op= v }`: where the \
-condition does not hold, neither is the value computed nor the result updated. In a vector loop, a branch skips \
-the update if the condition holds for no lane. Useful if the condition rarely holds and the value is costly; apply it \
-after `vectorize` and `unroll`.
-
-**Legal** if the other operand of `select` is the identity of the operator, and the value cannot fail.
-
-```lathe
-kernel far(x: f32[N], y: f32[N]) -> (s: f32) {
-    s = sum[i](select(x[i] > 100.0, sqrt(x[i]) / y[i], 0.0))
+rule! {
+    /// `guard(B)` turns `B op= select(c, v, e)`, where `e` is the identity of the operator, into `if c { B op= v }`:
+    /// where the condition does not hold, neither is the value computed nor the result updated. In a vector loop, a
+    /// branch skips the update if the condition holds for no lane. Useful if the condition rarely holds and the value
+    /// is costly; apply it after `vectorize` and `unroll`.
+    ///
+    /// **Legal** if the other operand of `select` is the identity of the operator, and the value cannot fail.
+    ///
+    /// ```lathe
+    /// kernel far(x: f32[N], y: f32[N]) -> (s: f32) {
+    ///     s = sum[i](select(x[i] > 100.0, sqrt(x[i]) / y[i], 0.0))
+    /// }
+    /// strategy seldom for far = guard(s)
+    /// ```
+    pub static RULE = guard, version 1, (label: one Label), apply,
+        "predication: executes a reduction of `select(c, value, identity)` only where the condition holds";
 }
-strategy seldom for far = guard(s)
-```",
-    },
-    apply,
-};
 
 fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     let cursor = &work.cursor();

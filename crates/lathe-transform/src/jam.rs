@@ -5,7 +5,7 @@ use crate::blocks::blocks;
 use crate::codes;
 use crate::names::find_all_loops;
 use crate::nest::{around, mentions};
-use crate::rule::Rule;
+use crate::rule;
 use crate::split::{loop_at_work, require_serial};
 use crate::work::Work;
 use lathe_diagnostics::Diagnostic;
@@ -14,35 +14,26 @@ use lathe_ir::expr::{Access, View};
 use lathe_ir::names::Role;
 use lathe_ir::stmt::Effects;
 use lathe_ir::{Buffer, Executor, Layout, Loop, Stmt, StmtKind, visit};
-use lathe_strategy::syntax::{Formal, Sort};
-use lathe_strategy::{Refusal, RuleSignature};
+use lathe_strategy::Refusal;
 use std::sync::Arc;
 
-pub static RULE: Rule = Rule {
-    signature: RuleSignature {
-        name: "unroll_and_jam",
-        version: 1,
-        formals: &[
-            Formal::one("loop", Sort::Loop),
-            Formal::one("factor", Sort::Int),
-        ],
-        summary: "unroll-and-jam: executes several iterations of an outer loop together inside the inner loops",
-        page: "\
-`unroll_and_jam(i, 4)` executes four iterations of `i` at a time inside the inner loops, so that values loaded
-there are reused by all four. The loop over full blocks is `i.o`, the copies are unrolled as `i.i`, and the
-remaining iterations, fewer than four, run in `i.rest`. Local arrays of an iteration get one more dimension, the copies.
-
-**Legal** if every dependence keeps its order, and the bounds of the inner loops do not depend on `i`.
-
-```lathe
-kernel gemm(A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]) {
-    C[i, j] = sum[k](A[i, k] * B[k, j])
+rule! {
+    /// `unroll_and_jam(i, 4)` executes four iterations of `i` at a time inside the inner loops, so that values loaded
+    /// there are reused by all four. The loop over full blocks is `i.o`, the copies are unrolled as `i.i`, and the
+    /// remaining iterations, fewer than four, run in `i.rest`. Local arrays of an iteration get one more dimension, the
+    /// copies.
+    ///
+    /// **Legal** if every dependence keeps its order, and the bounds of the inner loops do not depend on `i`.
+    ///
+    /// ```lathe
+    /// kernel gemm(A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]) {
+    ///     C[i, j] = sum[k](A[i, k] * B[k, j])
+    /// }
+    /// strategy s for gemm = unroll_and_jam(i, 4)
+    /// ```
+    pub static RULE = unroll_and_jam, version 1, (loop: one Loop, factor: one Int), apply,
+        "unroll-and-jam: executes several iterations of an outer loop together inside the inner loops";
 }
-strategy s for gemm = unroll_and_jam(i, 4)
-```",
-    },
-    apply,
-};
 
 fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     let cursor = &work.cursor();

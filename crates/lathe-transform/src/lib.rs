@@ -48,6 +48,11 @@ pub use args::{Arg, Args, IntoRefusal};
 pub use codes::CODES;
 pub use decide::decide;
 pub use handle::{Handle, History, Made};
+#[doc(hidden)]
+pub use lathe_strategy::{
+    RuleSignature,
+    syntax::{Formal, Sort},
+};
 pub use optimize::optimize;
 pub use rule::{Cursor, Edit, Rule};
 pub use subject::{Subject, apply, apply_rule, open_all, replay, run};

@@ -5,60 +5,44 @@ use crate::codes;
 use crate::convert::{arg_expr, to_index, variable_at};
 use crate::names::{find_all_loops, find_one_loop};
 use crate::nest::substitute;
-use crate::rule::Rule;
+use crate::rule;
 use crate::split::{iteration, loop_at_work, require_serial};
 use crate::work::Work;
 use lathe_ir::build::{add, index, sub, var};
 use lathe_ir::{Loop, StmtKind};
 use lathe_strategy::evidence::Kind;
-use lathe_strategy::syntax::{Formal, Sort};
-use lathe_strategy::{Construction, Refusal, RuleSignature};
+use lathe_strategy::{Construction, Refusal};
 
-pub static REVERSE: Rule = Rule {
-    signature: RuleSignature {
-        name: "reverse",
-        version: 1,
-        formals: &[Formal::one("loop", Sort::Loop)],
-        summary: "loop reversal: runs the iterations of a loop backwards",
-        page: "\
-`reverse(i)` runs the iterations of `i` from the last to the first. The loop counts from 0 afterwards.
-
-**Legal** if no iteration depends on another one.
-
-```lathe
-kernel scale(A: f32[N]) -> (B: f32[N]) {
-    B[i] = 2.0 * A[i]
+rule! {
+    /// `reverse(i)` runs the iterations of `i` from the last to the first. The loop counts from 0 afterwards.
+    ///
+    /// **Legal** if no iteration depends on another one.
+    ///
+    /// ```lathe
+    /// kernel scale(A: f32[N]) -> (B: f32[N]) {
+    ///     B[i] = 2.0 * A[i]
+    /// }
+    /// strategy s for scale = reverse(i)
+    /// ```
+    pub static REVERSE = reverse, version 1, (loop: one Loop), apply_reverse,
+        "loop reversal: runs the iterations of a loop backwards";
 }
-strategy s for scale = reverse(i)
-```",
-    },
-    apply: apply_reverse,
-};
 
-pub static SHIFT: Rule = Rule {
-    signature: RuleSignature {
-        name: "shift",
-        version: 1,
-        formals: &[
-            Formal::one("loop", Sort::Loop),
-            Formal::one("by", Sort::Data),
-        ],
-        summary: "loop shifting: adds a constant to a loop's variable",
-        page: "\
-`shift(i, 2)` makes `i` run over `lo + 2 .. hi + 2` and uses `i - 2` inside: only the numbering changes. It aligns
-loops before `fuse`. The amount may use sizes.
-
-**Legal** always.
-
-```lathe
-kernel scale(A: f32[N]) -> (B: f32[N]) {
-    B[i] = 2.0 * A[i]
+rule! {
+    /// `shift(i, 2)` makes `i` run over `lo + 2 .. hi + 2` and uses `i - 2` inside: only the numbering changes. It
+    /// aligns loops before `fuse`. The amount may use sizes.
+    ///
+    /// **Legal** always.
+    ///
+    /// ```lathe
+    /// kernel scale(A: f32[N]) -> (B: f32[N]) {
+    ///     B[i] = 2.0 * A[i]
+    /// }
+    /// strategy s for scale = shift(i, 2)
+    /// ```
+    pub static SHIFT = shift, version 1, (loop: one Loop, by: one Data), apply_shift,
+        "loop shifting: adds a constant to a loop's variable";
 }
-strategy s for scale = shift(i, 2)
-```",
-    },
-    apply: apply_shift,
-};
 
 fn apply_reverse(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     let cursor = &work.cursor();

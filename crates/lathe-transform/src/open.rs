@@ -5,7 +5,8 @@ use crate::codes;
 use crate::dims::{is_reduced, is_scan, of_kind};
 use crate::names::find_some_label;
 use crate::nest::mentions;
-use crate::rule::{Cursor, Rule};
+use crate::rule;
+use crate::rule::Cursor;
 use crate::work::{Work, edited};
 use lathe_diagnostics::{Diagnostic, Places};
 use lathe_ir::names::Role;
@@ -15,40 +16,33 @@ use lathe_ir::{
     StmtKind, Store, Type, build,
 };
 use lathe_strategy::evidence::Kind;
-use lathe_strategy::syntax::{Formal, Sort};
-use lathe_strategy::{Construction, Refusal, RuleSignature};
+use lathe_strategy::{Construction, Refusal};
 use std::sync::Arc;
 
-pub static RULE: Rule = Rule {
-    signature: RuleSignature {
-        name: "open",
-        version: 1,
-        formals: &[Formal::optional("label", Sort::Label)],
-        summary: "lowering: turns index notation into loops named after their indices",
-        page: "\
-*Lowers* every statement in index notation (or the one of a label) to serial loops, one per index, free indices
-outside. A reduction first initializes its target with the operator's identity: `C[i, j] = sum[k](…)` becomes
-
-```tree
-for i { for j { C.init[i, j]: C = 0;  for k { C[i, j, k]: C += … } } }
-```
-
-A scan keeps its running value in a register `C.acc` and stores it in every iteration (`C.store`). A reduction
-by an operator without an identity starts from the first element; if it is empty, the call fails.
-
-Every strategy starts with `open`, whether it says so or not.
-
-**Legal** always. **Makes** loops named after the indices and labels `C.init`, `C.store`.
-
-```lathe
-kernel gemm(A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]) {
-    C[i, j] = sum[k](A[i, k] * B[k, j])
+rule! {
+    /// *Lowers* every statement in index notation (or the one of a label) to serial loops, one per index, free indices
+    /// outside. A reduction first initializes its target with the operator's identity: `C[i, j] = sum[k](…)` becomes
+    ///
+    /// ```tree
+    /// for i { for j { C.init[i, j]: C = 0;  for k { C[i, j, k]: C += … } } }
+    /// ```
+    ///
+    /// A scan keeps its running value in a register `C.acc` and stores it in every iteration (`C.store`). A reduction
+    /// by an operator without an identity starts from the first element; if it is empty, the call fails.
+    ///
+    /// Every strategy starts with `open`, whether it says so or not.
+    ///
+    /// **Legal** always. **Makes** loops named after the indices and labels `C.init`, `C.store`.
+    ///
+    /// ```lathe
+    /// kernel gemm(A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]) {
+    ///     C[i, j] = sum[k](A[i, k] * B[k, j])
+    /// }
+    /// strategy s for gemm = open
+    /// ```
+    pub static RULE = open, version 1, (label: optional Label), apply,
+        "lowering: turns index notation into loops named after their indices";
 }
-strategy s for gemm = open
-```",
-    },
-    apply,
-};
 
 fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     let cursor = &work.cursor();

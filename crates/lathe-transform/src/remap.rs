@@ -6,48 +6,41 @@ use crate::convert::{arg_expr, to_index, variable_at};
 use crate::names::list;
 use crate::nest::serial;
 use crate::reorder::find_nest;
-use crate::rule::Rule;
+use crate::rule;
 use crate::work::Work;
 use lathe_analysis::{Env, scan_affine};
 use lathe_diagnostics::{Diagnostic, Places};
 use lathe_ir::visit::{self, Path, map_expr};
 use lathe_ir::{BinOp, Binder, Executor, Expr, ExprKind, Loop, Stmt, StmtKind, build};
 use lathe_poly::Affine;
-use lathe_strategy::syntax::{Formal, Sort};
-use lathe_strategy::{Claim, Refusal, RuleSignature};
+use lathe_strategy::{Claim, Refusal};
 use std::collections::HashMap;
 
-pub static RULE: Rule = Rule {
-    signature: RuleSignature {
-        name: "remap",
-        version: 1,
-        formals: &[Formal::many("loop", Sort::Data)],
-        summary: "affine schedule: transforms the iterations of a nest by an affine bijection (skew, wavefront, diamond)",
-        page: "\
-`remap(t: t, x: x + t)` replaces the nest of the loops `t` and `x` by loops `t` and `x` over the image of their
-iterations: each argument names a new loop, outermost first, and says what its variable is in terms of the old ones.
-Bounds are computed so that every old iteration is run exactly once. Besides sums and constant multiples, `e // c` and
-`e % c` are allowed, so that tiles of any shape can be asked for:
-
-* skew: `remap(t: t, x: x + t)`
-* wavefront: `remap(w: i + j, i: i)`
-* diamonds of 32 by 32: `remap(p: (t + x) // 32, q: (t - x) // 32, t: t, x: x)`
-
-**Legal** if the map is a bijection of the iterations (different iterations get different numbers, and none is left
-out), and if every dependence keeps its order. The loops must be perfectly nested. In polyhedral compilers this is an *affine
-schedule*.
-
-```lathe
-kernel seidel(u: inout f32[T, N]) {
-    for t in 0..T-1 { for x in 1..N-1 {
-        u[t+1, x] = u[t+1, x-1] + u[t, x+1]
-    } }
+rule! {
+    /// `remap(t: t, x: x + t)` replaces the nest of the loops `t` and `x` by loops `t` and `x` over the image of their
+    /// iterations: each argument names a new loop, outermost first, and says what its variable is in terms of the old
+    /// ones. Bounds are computed so that every old iteration is run exactly once. Besides sums and constant multiples,
+    /// `e // c` and `e % c` are allowed, so that tiles of any shape can be asked for:
+    ///
+    /// * skew: `remap(t: t, x: x + t)`
+    /// * wavefront: `remap(w: i + j, i: i)`
+    /// * diamonds of 32 by 32: `remap(p: (t + x) // 32, q: (t - x) // 32, t: t, x: x)`
+    ///
+    /// **Legal** if the map is a bijection of the iterations (different iterations get different numbers, and none is
+    /// left out), and if every dependence keeps its order. The loops must be perfectly nested. In polyhedral compilers
+    /// this is an *affine schedule*.
+    ///
+    /// ```lathe
+    /// kernel seidel(u: inout f32[T, N]) {
+    ///     for t in 0..T-1 { for x in 1..N-1 {
+    ///         u[t+1, x] = u[t+1, x-1] + u[t, x+1]
+    ///     } }
+    /// }
+    /// strategy s for seidel = remap(t: t, x: x + t) ; tile(t: 16, x: 64)
+    /// ```
+    pub static RULE = remap, version 1, (loop: many Data), apply,
+        "affine schedule: transforms the iterations of a nest by an affine bijection (skew, wavefront, diamond)";
 }
-strategy s for seidel = remap(t: t, x: x + t) ; tile(t: 16, x: 64)
-```",
-    },
-    apply,
-};
 
 fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     let cursor = &work.cursor();

@@ -4,39 +4,33 @@ use crate::args::{Args, IntoRefusal, as_path};
 use crate::codes;
 use crate::names::{find_all_loops, list};
 use crate::nest::{around, mentions};
-use crate::rule::{Cursor, Rule};
+use crate::rule;
+use crate::rule::Cursor;
 use crate::work::Work;
 use lathe_diagnostics::{Diagnostic, Places};
 use lathe_ir::stmt::{Effects, Enters};
 use lathe_ir::visit::{self, Path};
 use lathe_ir::{Expr, Loop, Stmt, StmtKind};
 use lathe_poly::Ranges;
-use lathe_strategy::syntax::{Formal, Sort};
-use lathe_strategy::{Construction, Obligation, Refusal, RuleSignature};
+use lathe_strategy::{Construction, Obligation, Refusal};
 
-pub static RULE: Rule = Rule {
-    signature: RuleSignature {
-        name: "reorder",
-        version: 1,
-        formals: &[Formal::many("loop", Sort::Loop)],
-        summary: "loop interchange: puts loops of a nest into the given order, outermost first",
-        page: "\
-`reorder(k, i, j)` puts three nested loops into that order, outermost first (*loop interchange*). Loops of the nest that
-are not named stay where they are. Statements between the loops, such as `C.init` before the loop `k` of a
-reduction, get separate loops (see `fission`); outermost loops that keep their place stay shared.
-Conditions between the loops are moved inside them, if they read no array.
-
-**Legal** if every dependence keeps its order, and if no loop is moved out of a loop that its bounds depend on.
-
-```lathe
-kernel gemm(A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]) {
-    C[i, j] = sum[k](A[i, k] * B[k, j])
+rule! {
+    /// `reorder(k, i, j)` puts three nested loops into that order, outermost first (*loop interchange*). Loops of the
+    /// nest that are not named stay where they are. Statements between the loops, such as `C.init` before the loop `k`
+    /// of a reduction, get separate loops (see `fission`); outermost loops that keep their place stay shared.
+    /// Conditions between the loops are moved inside them, if they read no array.
+    ///
+    /// **Legal** if every dependence keeps its order, and if no loop is moved out of a loop that its bounds depend on.
+    ///
+    /// ```lathe
+    /// kernel gemm(A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]) {
+    ///     C[i, j] = sum[k](A[i, k] * B[k, j])
+    /// }
+    /// strategy s for gemm = reorder(i, k, j)
+    /// ```
+    pub static RULE = reorder, version 1, (loop: many Loop), apply,
+        "loop interchange: puts loops of a nest into the given order, outermost first";
 }
-strategy s for gemm = reorder(i, k, j)
-```",
-    },
-    apply,
-};
 
 fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     let cursor = &work.cursor();

@@ -57,3 +57,23 @@ impl Rule {
         self.signature.name
     }
 }
+
+/// Declares rules: the comment is the page in the reference (meaning, legality, an example), the line behind the name
+/// says what arguments there are and in which order.
+#[macro_export]
+macro_rules! rule {
+    ($($(#[doc = $line:literal])+ $vis:vis static $id:ident = $name:ident, version $version:literal,
+        ($($formal:ident: $kind:ident $sort:ident),*), $apply:path, $summary:literal;)+) => {$(
+        #[doc = $summary]
+        $vis static $id: $crate::Rule = $crate::Rule {
+            signature: $crate::RuleSignature {
+                name: stringify!($name),
+                version: $version,
+                formals: &[$($crate::Formal::$kind(stringify!($formal), $crate::Sort::$sort)),*],
+                summary: $summary,
+                page: concat!($($line, "\n"),+),
+            },
+            apply: $apply,
+        };
+    )+};
+}

@@ -4,7 +4,7 @@ use crate::args::{Args, IntoRefusal};
 use crate::codes;
 use crate::names::find_all_loops;
 use crate::nest::{around, mentions};
-use crate::rule::Rule;
+use crate::rule;
 use crate::split::{loop_at_work, require_serial};
 use crate::work::Work;
 use lathe_diagnostics::{Diagnostic, Places};
@@ -16,33 +16,27 @@ use lathe_ir::{BinOp, Executor, Expr, ExprKind, Loop, Stmt, VarId};
 use lathe_poly::Linear;
 use lathe_poly::simplify::simplify_stmt;
 use lathe_strategy::evidence::Kind;
-use lathe_strategy::syntax::{Formal, Sort};
-use lathe_strategy::{Claim, Construction, Obligation, Refusal, RuleSignature};
+use lathe_strategy::{Claim, Construction, Obligation, Refusal};
 use std::collections::{HashMap, HashSet};
 
-pub static RULE: Rule = Rule {
-    signature: RuleSignature {
-        name: "separate",
-        version: 1,
-        formals: &[Formal::one("loop", Sort::Loop)],
-        summary: "full-tile separation: generates separate code for full blocks and for the partial block at the end",
-        page: "\
-After `split(i, 8)`, the loop `i.i` runs to `min(8, n - 8*i.o)`. `separate(i.o)` cuts the outer loop where that
-becomes less than 8: the full blocks have a constant trip count of 8, so they can be unrolled and vectorized without masks; the
-last, partial block is executed by copies of the loops whose names end in `.rest`; with constant sizes its bounds are
-constants, too. `separate(i)` means `separate(i.o)`.
-
-**Legal** for every loop over blocks: the order of the iterations stays. Where all blocks are full nothing changes.
-
-```lathe
-kernel scale(A: f32[N]) -> (B: f32[N]) {
-    B[i] = 2.0 * A[i]
+rule! {
+    /// After `split(i, 8)`, the loop `i.i` runs to `min(8, n - 8*i.o)`. `separate(i.o)` cuts the outer loop where that
+    /// becomes less than 8: the full blocks have a constant trip count of 8, so they can be unrolled and vectorized
+    /// without masks; the last, partial block is executed by copies of the loops whose names end in `.rest`; with
+    /// constant sizes its bounds are constants, too. `separate(i)` means `separate(i.o)`.
+    ///
+    /// **Legal** for every loop over blocks: the order of the iterations stays. Where all blocks are full nothing
+    /// changes.
+    ///
+    /// ```lathe
+    /// kernel scale(A: f32[N]) -> (B: f32[N]) {
+    ///     B[i] = 2.0 * A[i]
+    /// }
+    /// strategy s for scale = split(i, 8) ; separate(i.o) ; unroll(i.i)
+    /// ```
+    pub static RULE = separate, version 1, (loop: one Loop), apply,
+        "full-tile separation: generates separate code for full blocks and for the partial block at the end";
 }
-strategy s for scale = split(i, 8) ; separate(i.o) ; unroll(i.i)
-```",
-    },
-    apply,
-};
 
 fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     let cursor = &work.cursor();

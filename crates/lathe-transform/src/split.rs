@@ -4,44 +4,35 @@ use crate::args::{Args, IntoRefusal};
 use crate::codes;
 use crate::names::find_all_loops;
 use crate::nest::{serial, substitute, trip_count};
-use crate::rule::Rule;
+use crate::rule;
 use crate::work::Work;
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::build::{add, ceil_div, index, min, mul, sub, var};
 use lathe_ir::names::Role;
 use lathe_ir::{Executor, Loop, Stmt};
 use lathe_strategy::evidence::Kind;
-use lathe_strategy::syntax::{Formal, Sort};
-use lathe_strategy::{Construction, Refusal, RuleSignature};
+use lathe_strategy::{Construction, Refusal};
 
-pub static RULE: Rule = Rule {
-    signature: RuleSignature {
-        name: "split",
-        version: 1,
-        formals: &[
-            Formal::one("loop", Sort::Loop),
-            Formal::one("factor", Sort::Int),
-            Formal::optional("outer", Sort::Word),
-            Formal::optional("inner", Sort::Word),
-        ],
-        summary: "strip-mining: splits the iterations of a loop into blocks, `i` becomes `i.o` and `i.i`",
-        page: "\
-`split(i, 8)` replaces the loop `i` over `n` iterations by `i.o` over blocks and `i.i` over the (at most 8)
-iterations of a block: `i = 8*i.o + i.i`. Where 8 does not divide `n`, the last block is shorter; the bound of `i.i`
-says so: `min(8, n - 8*i.o)`. With two more names, `split(i, 8, block, lane)`, the loops get those. All loops that
-the name denotes are split.
-
-**Legal** always: the order of the iterations stays. The loop must be serial: split before `parallel` or `vectorize`.
-
-```lathe
-kernel scale(A: f32[N]) -> (B: f32[N]) {
-    B[i] = 2.0 * A[i]
+rule! {
+    /// `split(i, 8)` replaces the loop `i` over `n` iterations by `i.o` over blocks and `i.i` over the (at most 8)
+    /// iterations of a block: `i = 8*i.o + i.i`. Where 8 does not divide `n`, the last block is shorter; the bound of
+    /// `i.i` says so: `min(8, n - 8*i.o)`. With two more names, `split(i, 8, block, lane)`, the loops get those. All
+    /// loops that the name denotes are split.
+    ///
+    /// **Legal** always: the order of the iterations stays. The loop must be serial: split before `parallel` or
+    /// `vectorize`.
+    ///
+    /// ```lathe
+    /// kernel scale(A: f32[N]) -> (B: f32[N]) {
+    ///     B[i] = 2.0 * A[i]
+    /// }
+    /// strategy s for scale = split(i, 8)
+    /// ```
+    pub static RULE = split, version 1,
+        (loop: one Loop, factor: one Int, outer: optional Word, inner: optional Word),
+        apply,
+        "strip-mining: splits the iterations of a loop into blocks, `i` becomes `i.o` and `i.i`";
 }
-strategy s for scale = split(i, 8)
-```",
-    },
-    apply,
-};
 
 fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     let cursor = &work.cursor();

@@ -5,7 +5,8 @@ use crate::codes;
 use crate::nest::{is_loop, mentions};
 use crate::remap::{perfect_nest, renumber};
 use crate::reorder::{find_chain, reorder};
-use crate::rule::{Cursor, Rule};
+use crate::rule;
+use crate::rule::Cursor;
 use crate::split::{loop_at_work, require_serial, split};
 use crate::work::Work;
 use lathe_diagnostics::Diagnostic;
@@ -13,33 +14,26 @@ use lathe_ir::build::{floor_div, floor_mod, index, var};
 use lathe_ir::names::Role;
 use lathe_ir::visit::Path;
 use lathe_strategy::evidence::Kind;
-use lathe_strategy::syntax::{Formal, Sort};
-use lathe_strategy::{Claim, Obligation, Refusal, RuleSignature};
+use lathe_strategy::{Claim, Obligation, Refusal};
 
-pub static RULE: Rule = Rule {
-    signature: RuleSignature {
-        name: "tile",
-        version: 1,
-        formals: &[Formal::many("factor", Sort::Int)],
-        summary: "loop tiling (blocking): cuts a nest into tiles, `tile(i: 64, j: 64)`, any number of loops",
-        page: "\
-`tile(i: 64, j: 64)` splits both loops and reorders them to `i.o, j.o, i.i, j.i`: first over tiles, then inside a
-tile. It is `split(i, 64) ; split(j, 64) ; reorder(i.o, j.o, i.i, j.i)`, for any number of nested
-loops. The loops over tiles are in the order of the arguments, and so are those inside. Loops whose bounds depend
-on one another (triangles, skewed nests) are cut along absolute multiples, `i.o = i // 64`, so that tiles line up.
-
-**Legal** if every dependence keeps its order. A stencil that is updated in place, or stepped in time, is tiled
-after a skew (see `remap`).
-
-```lathe
-kernel transpose(A: f32[M, N]) -> (B: f32[N, M]) {
-    B[i, j] = A[j, i]
+rule! {
+    /// `tile(i: 64, j: 64)` splits both loops and reorders them to `i.o, j.o, i.i, j.i`: first over tiles, then inside
+    /// a tile. It is `split(i, 64) ; split(j, 64) ; reorder(i.o, j.o, i.i, j.i)`, for any number of nested loops. The
+    /// loops over tiles are in the order of the arguments, and so are those inside. Loops whose bounds depend on one
+    /// another (triangles, skewed nests) are cut along absolute multiples, `i.o = i // 64`, so that tiles line up.
+    ///
+    /// **Legal** if every dependence keeps its order. A stencil that is updated in place, or stepped in time, is tiled
+    /// after a skew (see `remap`).
+    ///
+    /// ```lathe
+    /// kernel transpose(A: f32[M, N]) -> (B: f32[N, M]) {
+    ///     B[i, j] = A[j, i]
+    /// }
+    /// strategy s for transpose = tile(i: 32, j: 32)
+    /// ```
+    pub static RULE = tile, version 1, (factor: many Int), apply,
+        "loop tiling (blocking): cuts a nest into tiles, `tile(i: 64, j: 64)`, any number of loops";
 }
-strategy s for transpose = tile(i: 32, j: 32)
-```",
-    },
-    apply,
-};
 
 fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     let cursor = &work.cursor();

@@ -5,7 +5,7 @@ use crate::blocks::blocks;
 use crate::codes;
 use crate::names::find_all_loops;
 use crate::nest::{around, trip_count};
-use crate::rule::Rule;
+use crate::rule;
 use crate::split::{loop_at_work, require_serial};
 use crate::work::Work;
 use lathe_diagnostics::Diagnostic;
@@ -13,34 +13,24 @@ use lathe_ir::visit::Path;
 use lathe_ir::{Executor, Loop, Stmt, StmtKind};
 use lathe_poly::simplify::simplify_expr;
 use lathe_strategy::evidence::Kind;
-use lathe_strategy::syntax::{Formal, Sort};
-use lathe_strategy::{Construction, Refusal, RuleSignature};
+use lathe_strategy::{Construction, Refusal};
 
-pub static RULE: Rule = Rule {
-    signature: RuleSignature {
-        name: "unroll",
-        version: 1,
-        formals: &[
-            Formal::one("loop", Sort::Loop),
-            Formal::optional("factor", Sort::Int),
-        ],
-        summary: "unrolls a loop, fully or by a factor",
-        page: "\
-`unroll(i)` unrolls a loop completely; its trip count must be constant. `unroll(i, 4)` unrolls it by a factor of
-four: `i.o` runs over full blocks, `i.i` is unrolled, and if 4 does not divide the trip count, a loop `i.rest` runs
-the remaining iterations.
-
-**Legal** always: the order of the iterations stays.
-
-```lathe
-kernel scale(A: f32[N]) -> (B: f32[N]) {
-    B[i] = 2.0 * A[i]
+rule! {
+    /// `unroll(i)` unrolls a loop completely; its trip count must be constant. `unroll(i, 4)` unrolls it by a factor of
+    /// four: `i.o` runs over full blocks, `i.i` is unrolled, and if 4 does not divide the trip count, a loop `i.rest`
+    /// runs the remaining iterations.
+    ///
+    /// **Legal** always: the order of the iterations stays.
+    ///
+    /// ```lathe
+    /// kernel scale(A: f32[N]) -> (B: f32[N]) {
+    ///     B[i] = 2.0 * A[i]
+    /// }
+    /// strategy s for scale = unroll(i, 4)
+    /// ```
+    pub static RULE = unroll, version 1, (loop: one Loop, factor: optional Int), apply,
+        "unrolls a loop, fully or by a factor";
 }
-strategy s for scale = unroll(i, 4)
-```",
-    },
-    apply,
-};
 
 /// The most statements that unrolled loops write out, all of a function together: engines make code of each.
 pub const MOST: i64 = 8192;

@@ -6,43 +6,32 @@ use crate::codes;
 use crate::executors::any_executor;
 use crate::names::{find_all_loops, loops_around};
 use crate::nest::{around, trip_count};
-use crate::rule::Rule;
+use crate::rule;
 use crate::split::{executor_word, loop_at_work, require_serial, split};
 use crate::work::Work;
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::build::index;
 use lathe_ir::{Executor, Loop, Stmt, StmtKind};
-use lathe_strategy::syntax::{Formal, Sort};
-use lathe_strategy::{Refusal, RuleSignature};
+use lathe_strategy::Refusal;
 
-pub static RULE: Rule = Rule {
-    signature: RuleSignature {
-        name: "vectorize",
-        version: 1,
-        formals: &[
-            Formal::one("loop", Sort::Loop),
-            Formal::one("width", Sort::Int),
-            Formal::optional("tail", Sort::Word),
-        ],
-        summary: "vectorization: runs iterations as lanes of vector instructions",
-        page: "\
-`vectorize(i, n)` runs `n` iterations of `i` at a time: `vector(f32)` is as many as a vector of the machine has lanes
-of `f32`. A loop of at most `n` iterations becomes lanes as it is, and keeps its name; a longer one is split into `i.o`
-and the lanes `i.i`. Where `n` does not divide, the lanes beyond the end are masked off; with `tail: separate` the remainder
-runs in a separate loop `i.rest` instead, so that the full blocks need no masks.
-
-**Legal** if no iteration accesses what another one of the same block writes. A reduction over the loop must be split into
-partial results first, by `privatize` or `factor`.
-
-```lathe
-kernel scale(A: f32[N]) -> (B: f32[N]) {
-    B[i] = 2.0 * A[i]
+rule! {
+    /// `vectorize(i, n)` runs `n` iterations of `i` at a time: `vector(f32)` is as many as a vector of the machine has
+    /// lanes of `f32`. A loop of at most `n` iterations becomes lanes as it is, and keeps its name; a longer one is
+    /// split into `i.o` and the lanes `i.i`. Where `n` does not divide, the lanes beyond the end are masked off; with
+    /// `tail: separate` the remainder runs in a separate loop `i.rest` instead, so that the full blocks need no masks.
+    ///
+    /// **Legal** if no iteration accesses what another one of the same block writes. A reduction over the loop must be
+    /// split into partial results first, by `privatize` or `factor`.
+    ///
+    /// ```lathe
+    /// kernel scale(A: f32[N]) -> (B: f32[N]) {
+    ///     B[i] = 2.0 * A[i]
+    /// }
+    /// strategy s for scale = vectorize(i, vector(f32))
+    /// ```
+    pub static RULE = vectorize, version 1, (loop: one Loop, width: one Int, tail: optional Word), apply,
+        "vectorization: runs iterations as lanes of vector instructions";
 }
-strategy s for scale = vectorize(i, vector(f32))
-```",
-    },
-    apply,
-};
 
 /// The widest vectors, in lanes: those of bytes in the widest registers, eightfold.
 const WIDEST: i64 = 512;

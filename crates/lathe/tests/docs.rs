@@ -61,7 +61,7 @@ fn examples_in_pages_and_rules_hold() {
         }
     }
     for rule in lathe::transform::rules() {
-        count += run(rule.signature.name, rule.signature.page, &mut failures);
+        count += run(rule.signature.name, &rule.signature.page(), &mut failures);
     }
     assert!(failures.is_empty(), "{} of {count} examples fail:\n{}", failures.len(), failures.join("\n"));
     assert!(count >= 20, "only {count} examples found");
@@ -99,8 +99,7 @@ fn the_reference_of_steps_is_up_to_date() {
     );
     for rule in lathe::transform::rules() {
         let s = &rule.signature;
-        let _ =
-            write!(out, "\n## {}\n\n{} (version {})\n\n{}\n", s.name, s.summary, s.version, s.page.trim());
+        let _ = write!(out, "\n## {}\n\n{} (version {})\n\n{}\n", s.name, s.summary, s.version, s.page());
         let file = root().join("crates/lathe-transform/tests/steps").join(format!("{}.tree", s.name));
         let test = std::fs::read_to_string(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
         let (before, steps, after) =

@@ -6,6 +6,7 @@
 //! [`generate`] makes the loops. The result still has to be checked, like that of any other transformation.
 
 mod dependences;
+mod dims;
 mod distribute;
 mod generate;
 mod isl_schedule;
@@ -20,7 +21,8 @@ use lathe_ir::{Binder, Expr, Stmt, VarId};
 use lathe_poly::Affine;
 use std::collections::{BTreeMap, HashMap};
 
-pub use generate::{BandPlan, generate};
+pub use dims::BandPlan;
+pub use generate::generate;
 
 /// Which statements are fused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -243,7 +245,7 @@ impl Schedule {
         let fixed = equal.iter().map(|l| columns.iter().map(|c| l.coefficient(c)).collect());
         let all: Vec<Vec<i64>> = own.chain(fixed).collect();
         let matrix = |chosen: &[usize]| -> Vec<Vec<i64>> { chosen.iter().map(|r| all[*r].clone()).collect() };
-        let chosen = generate::independent(all.len(), &matrix);
+        let chosen = dims::independent(all.len(), &matrix);
         let mut out = HashMap::new();
         let Some((adjugate, det)) = crate::scan::invert(&matrix(&chosen)) else { return out };
         for (n, (at, _)) in rows.iter().enumerate() {

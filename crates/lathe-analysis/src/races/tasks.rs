@@ -6,12 +6,11 @@
 //! barriers put, with the start of the body in the place of the access ([`super::between`]).
 
 use super::between::{Between, Fence};
-use super::{Check, Found, Kind, Race};
-use crate::copy::{Copy, Place, earlier, equal};
+use super::{Check, Found, Kind, Of};
+use crate::copy::{Place, earlier, equal};
 use crate::leaves::{Leaf, Relative, Touch, relate};
-use crate::order::{buffer_name, conflict_of, is_ordered, outer_values};
-use crate::solve::{Answer, Reduced, refuted, solve_from};
-use crate::system::{Conj, Lin};
+use crate::order::is_ordered;
+use crate::system::Conj;
 use lathe_ir::{Stmt, StmtKind, VarId};
 
 impl Check<'_, '_> {
@@ -54,20 +53,15 @@ impl Check<'_, '_> {
         if levels[inside..].iter().any(|l| !is_ordered(l)) {
             return Ok(());
         }
-        let (mut builder, outer) = self.start.clone();
-        let mut x = Copy::new(&mut builder, &outer, a, &at_a);
-        let mut y = Copy::new(&mut builder, &outer, b, &at_b);
-        let (within, _) = relate(&a.path[..at_a.depth], &b.path[..at_b.depth]);
-        let shared = a.levels(within);
-        let conflicts: Vec<_> =
-            touches.iter().map(|t| conflict_of(&mut builder, a, &shared, (&mut x, &mut y), *t)).collect();
-        let mut order: Vec<Conj> = (inside..levels.len()).map(|l| earlier(&levels, l, &x, &y)).collect();
+        let mut both = self.both((a, at_a), (b, at_b), touches);
+        let (builder, x, y) = (&mut both.builder, &mut both.x, &mut both.y);
+        let mut order: Vec<Conj> = (inside..levels.len()).map(|l| earlier(&levels, l, x, y)).collect();
         if relative == Relative::First {
-            order.push(equal(&levels, &x, &y));
+            order.push(equal(&levels, x, y));
         }
-        let mut clauses: Vec<Vec<Conj>> = vec![conflicts.iter().map(|c| c.when.clone()).collect(), order];
+        let mut clauses = vec![order];
         let fence = Fence::Wait(token.id);
-        let mut between = Between::new(&mut builder, a.path[scope].stmt, fence);
+        let mut between = Between::new(builder, a.path[scope].stmt, fence);
         if between.any() {
             // A later iteration of such a loop reaches the second place, wherever it stands.
             let relative = match relative {
@@ -75,57 +69,12 @@ impl Check<'_, '_> {
                 other => other,
             };
             let places = (Place { depth: start, ..at_a }, Place { depth: other, ..at_b });
-            let ways = between.ways(
-                scope + 1,
-                (a, &mut x, places.0),
-                (b, &mut y, places.1),
-                (common, relative),
-                false,
-            );
+            let ways = between.ways(scope + 1, (a, x, places.0), (b, y, places.1), (common, relative), false);
             clauses.push(ways);
         }
         // Waits that leave some bodies running order what is not followed here.
         builder.system.exact &= !pending(a.path[scope].stmt, token.id);
-        clauses.append(&mut builder.system.clauses);
-        let mut state = Reduced::default();
-        if clauses.iter().any(Vec::is_empty)
-            || !state.absorb(&builder.system.cons)
-            || refuted(&state, &clauses)
-        {
-            return Ok(());
-        }
-        match solve_from(&state, &[], &clauses, builder.system.columns) {
-            Answer::Empty => Ok(()),
-            Answer::Unknown => Err(Found::Undecided(format!(
-                "whether `{}` and `{}` may run at the same time could not be decided within the budget",
-                a.label, b.label
-            ))),
-            Answer::Point(p) => {
-                let exact = builder.system.exact
-                    && !builder.system.symbolic
-                    && touches.iter().all(|(x, y)| x.buffer == y.buffer);
-                let hit = conflicts.iter().find(|c| c.when.iter().all(|c| c.holds(&p)));
-                let touch = hit.map_or(touches[0], |c| c.touches);
-                let (ia, ib) = (x.instance(&mut builder, a), y.instance(&mut builder, b));
-                let numbers = |v: &[Option<Lin>], n: usize| -> Vec<i64> {
-                    v[..n].iter().map(|l| l.as_ref().and_then(|l| l.at(&p)).unwrap_or(0)).collect()
-                };
-                Err(Found::Race(Box::new(Race {
-                    instances: [
-                        (a.label.clone(), numbers(&ia, a.instance.len())),
-                        (b.label.clone(), numbers(&ib, b.instance.len())),
-                    ],
-                    places: [a.stmt.places().clone(), b.stmt.places().clone()],
-                    buffer: buffer_name(self.env, a, touch.0.buffer),
-                    element: hit
-                        .and_then(|c| c.element.as_ref())
-                        .and_then(|e| e.iter().map(|l| l.at(&p)).collect()),
-                    sizes: outer_values(self.env, &outer, &p),
-                    of: super::Of::Token(token.name.clone()),
-                    exact,
-                })))
-            }
-        }
+        both.settle(self, (a, b), clauses, |_| Of::Token(token.name.clone()))
     }
 }
 

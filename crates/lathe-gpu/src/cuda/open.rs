@@ -1,14 +1,12 @@
 //! A device of the driver `libcuda`: its functions, its context, what it keeps for all who use it.
 
-use crate::MOST_DEVICES;
 use crate::codes;
-use crate::fork;
-use crate::library::{function, open};
+use crate::library::{Devices, function, missing, open};
 use lathe_diagnostics::Diagnostic;
 use lathe_source::device::DeviceKernel;
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 pub(crate) type Result_ = c_int;
 pub(crate) type Handle = *mut c_void;
@@ -99,23 +97,10 @@ pub(crate) struct Opened {
 
 pub(crate) const NOT_READY: Result_ = 600;
 
-fn missing(text: String) -> Diagnostic {
-    Diagnostic::error(codes::NO_DEVICE, text)
-        .help("`--device cpu` runs everywhere; `lathe doctor` lists what is available")
-}
-
 /// The device of a number, opened once.
 pub(crate) fn device(number: usize) -> Result<&'static Opened, Diagnostic> {
-    static ALL: [OnceLock<Result<Opened, Diagnostic>>; MOST_DEVICES] =
-        [const { OnceLock::new() }; MOST_DEVICES];
-    fork::check()?;
-    ALL[number]
-        .get_or_init(|| {
-            fork::watch();
-            opened(number)
-        })
-        .as_ref()
-        .map_err(Clone::clone)
+    static ALL: Devices<Opened> = Devices::new();
+    ALL.get(number, opened)
 }
 
 fn opened(number: usize) -> Result<Opened, Diagnostic> {

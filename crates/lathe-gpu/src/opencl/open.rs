@@ -1,15 +1,13 @@
 //! A device of OpenCL: the functions of `libOpenCL`, its context, the queues that all who use it share.
 
-use crate::MOST_DEVICES;
 use crate::codes;
-use crate::fork;
 use crate::info::{Ids, Platforms, STARTING, opencl_devices};
-use crate::library::{function, open};
+use crate::library::{Devices, function, missing, open};
 use lathe_device::Limits;
 use lathe_diagnostics::Diagnostic;
 use lathe_source::device::DeviceKernel;
 use std::ffi::{CString, c_char, c_int, c_uint, c_void};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 pub(crate) type Handle = *mut c_void;
 type Info = extern "C" fn(Handle, c_uint, usize, *mut c_void, *mut usize) -> c_int;
@@ -84,22 +82,10 @@ pub(crate) struct Opened {
     _library: libloading::Library,
 }
 
-fn missing(text: String) -> Diagnostic {
-    Diagnostic::error(codes::NO_DEVICE, text)
-        .help("`--device cpu` runs everywhere; `lathe doctor` lists what is available")
-}
-
+/// The device of a number, opened once.
 pub(crate) fn device(number: usize) -> Result<&'static Opened, Diagnostic> {
-    static ALL: [OnceLock<Result<Opened, Diagnostic>>; MOST_DEVICES] =
-        [const { OnceLock::new() }; MOST_DEVICES];
-    fork::check()?;
-    ALL[number]
-        .get_or_init(|| {
-            fork::watch();
-            opened(number)
-        })
-        .as_ref()
-        .map_err(Clone::clone)
+    static ALL: Devices<Opened> = Devices::new();
+    ALL.get(number, opened)
 }
 
 fn opened(number: usize) -> Result<Opened, Diagnostic> {

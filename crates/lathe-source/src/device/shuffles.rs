@@ -12,6 +12,7 @@ use lathe_ir::build::var;
 use lathe_ir::reduce::combine;
 use lathe_ir::visit::{fold, substitute};
 use lathe_ir::{Access, BinOp, Binder, Expr, ExprKind, Reduce, Scalar, Space, Stmt, StmtKind, VarId};
+use lathe_lower::addresses;
 use lathe_poly::Linear;
 use std::collections::HashMap;
 
@@ -74,7 +75,7 @@ impl<'a> Halving<'a> {
         }
         let reduce = named(then, &mut names).as_reduce()?;
         let here = |a: &Access| {
-            Some((a.view.buffer()?, a.indices.iter().map(|i| substitute(i, &names)).collect::<Vec<_>>()))
+            Some((addresses::buffer(a)?, a.indices.iter().map(|i| substitute(i, &names)).collect::<Vec<_>>()))
         };
         let mut out = Vec::new();
         for (target, value) in reduce.targets.iter().zip(&reduce.values) {
@@ -97,7 +98,7 @@ impl<'a> Halving<'a> {
 
     /// The same operator on the same partial results.
     fn goes_on(&self, next: &Halving) -> bool {
-        let buffers = |h: &Halving| h.reduce.targets.iter().map(|t| t.view.buffer()).collect::<Vec<_>>();
+        let buffers = |h: &Halving| h.reduce.targets.iter().map(|t| addresses::buffer(t)).collect::<Vec<_>>();
         next.half * 2 == self.half
             && self.row == next.row
             && self.reduce.op == next.reduce.op
@@ -150,7 +151,7 @@ impl Emitter<'_> {
             let found = thread.filter(behind).and_then(|d| halvings(&all[at..], d.thread));
             let found = found.filter(|(_, h)| {
                 let shared = |t: &Access| {
-                    let b = t.view.buffer().and_then(|b| self.bufs.get(&b));
+                    let b = addresses::buffer(t).and_then(|b| self.bufs.get(&b));
                     b.is_some_and(|b| b.decl.space == Space::Shared)
                 };
                 let scalar = |t: &Access| t.elem.scalar().is_some_and(in_registers);

@@ -2,39 +2,34 @@
 
 use super::worth::{certain, is_computed, parts, replaced, replaced_in, roots};
 use crate::args::Args;
-use crate::rule::Rule;
+use crate::rule;
 use crate::work::Work;
 use lathe_analysis::Memory;
 use lathe_ir::stmt::block::{Item, map_blocks};
 use lathe_ir::{Expr, Function, Stmt, build, visit};
+use lathe_strategy::Refusal;
 use lathe_strategy::evidence::Simplified;
-use lathe_strategy::{Refusal, RuleSignature};
 use std::collections::HashSet;
 
-pub static RULE: Rule = Rule {
-    signature: RuleSignature {
-        name: "cse",
-        version: 1,
-        formals: &[],
-        summary: "common subexpression elimination: computes a value once that several statements of a block compute",
-        page: "\
-`cse` binds a value that a statement computes and a later statement of the same block, or inside its loops and branches, computes \
-again. Subscripts and bounds are left as they are, for the sake of the analyses.
-
-**Legal** because the first statement evaluates it in any case, and nothing that it reads is written up to the last use.
-
-```lathe
-kernel k(x: f32[N]) -> (y: f32[N], z: f32[N]) {
-    for i in 0..N {
-        y[i] = exp(x[i]) + 1.0
-        z[i] = exp(x[i]) * 2.0
-    }
+rule! {
+    /// `cse` binds a value that a statement computes and a later statement of the same block, or inside its loops and
+    /// branches, computes again. Subscripts and bounds are left as they are, for the sake of the analyses.
+    ///
+    /// **Legal** because the first statement evaluates it in any case, and nothing that it reads is written up to the
+    /// last use.
+    ///
+    /// ```lathe
+    /// kernel k(x: f32[N]) -> (y: f32[N], z: f32[N]) {
+    ///     for i in 0..N {
+    ///         y[i] = exp(x[i]) + 1.0
+    ///         z[i] = exp(x[i]) * 2.0
+    ///     }
+    /// }
+    /// strategy s for k = cse
+    /// ```
+    pub static RULE = cse, version 1, (), apply,
+        "common subexpression elimination: computes a value once that several statements of a block compute";
 }
-strategy s for k = cse
-```",
-    },
-    apply,
-};
 
 fn apply(work: &mut Work, _: &Args) -> Result<(), Refusal> {
     work.pass(Simplified::Common, pass)

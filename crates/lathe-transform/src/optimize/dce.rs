@@ -2,41 +2,34 @@
 
 use crate::args::Args;
 use crate::failing::may_fail;
-use crate::rule::Rule;
+use crate::rule;
 use crate::work::Work;
 use lathe_analysis::{Memory, Place};
 use lathe_ir::stmt::{AccessMode, Effects};
 use lathe_ir::visit::{loads_of, vars_of};
 use lathe_ir::{BufId, Expr, Function, Stmt, StmtKind, VarId, build};
+use lathe_strategy::Refusal;
 use lathe_strategy::evidence::Simplified;
-use lathe_strategy::{Refusal, RuleSignature};
 use std::collections::HashSet;
 
-pub static RULE: Rule = Rule {
-    signature: RuleSignature {
-        name: "dce",
-        version: 1,
-        formals: &[],
-        summary: "dead code elimination: removes code that does not affect any result",
-        page: "\
-`dce` removes statements that write only local arrays on which no result depends, cyclic ones included \
-(`t = t + 1`), then unused `let`s, empty loops and conditions, untaken branches of constant conditions, \
-and unused arrays.
-
-**Legal** because what is removed can neither fail nor run forever, and nothing that remains reads it: checks, `while` \
-loops, calls, atomics and synchronization are kept.
-
-```lathe
-kernel k(x: f32[N]) -> (y: f32[N]) {
-    var unused: f32[N]
-    unused[i] = exp(x[i])
-    y[i] = 2.0 * x[i]
+rule! {
+    /// `dce` removes statements that write only local arrays on which no result depends, cyclic ones included (`t = t +
+    /// 1`), then unused `let`s, empty loops and conditions, untaken branches of constant conditions, and unused arrays.
+    ///
+    /// **Legal** because what is removed can neither fail nor run forever, and nothing that remains reads it: checks,
+    /// `while` loops, calls, atomics and synchronization are kept.
+    ///
+    /// ```lathe
+    /// kernel k(x: f32[N]) -> (y: f32[N]) {
+    ///     var unused: f32[N]
+    ///     unused[i] = exp(x[i])
+    ///     y[i] = 2.0 * x[i]
+    /// }
+    /// strategy s for k = dce
+    /// ```
+    pub static RULE = dce, version 1, (), apply,
+        "dead code elimination: removes code that does not affect any result";
 }
-strategy s for k = dce
-```",
-    },
-    apply,
-};
 
 fn apply(work: &mut Work, _: &Args) -> Result<(), Refusal> {
     work.pass(Simplified::Unread, remove)

@@ -2,39 +2,33 @@
 
 use super::quiet::is_quiet;
 use crate::args::Args;
-use crate::rule::Rule;
+use crate::rule;
 use crate::work::Work;
 use lathe_analysis::{Memory, Place, overwrites_all};
 use lathe_ir::stmt::block::{Item, flat, rebuilt};
 use lathe_ir::{Access, BufId, Buffer, Function, Stmt};
+use lathe_strategy::Refusal;
 use lathe_strategy::evidence::Simplified;
-use lathe_strategy::{Refusal, RuleSignature};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-pub static RULE: Rule = Rule {
-    signature: RuleSignature {
-        name: "dse",
-        version: 1,
-        formals: &[],
-        summary: "dead store elimination: removes stores that are overwritten before they are read",
-        page: "\
-`dse` removes a store to an element that a later store of the same block overwrites; a statement that writes one array, \
-if a later statement in index notation (or a nest of loops around one store) writes every element of it; and final \
-stores to a local array that is not read afterwards.
-
-**Legal** because nothing between the two reads the array, and the first can neither fail nor run forever.
-
-```lathe
-kernel k(x: f32[N]) -> (y: f32[N]) {
-    y[i] = 0.0
-    y[i] = 2.0 * x[i]
+rule! {
+    /// `dse` removes a store to an element that a later store of the same block overwrites; a statement that writes one
+    /// array, if a later statement in index notation (or a nest of loops around one store) writes every element of it;
+    /// and final stores to a local array that is not read afterwards.
+    ///
+    /// **Legal** because nothing between the two reads the array, and the first can neither fail nor run forever.
+    ///
+    /// ```lathe
+    /// kernel k(x: f32[N]) -> (y: f32[N]) {
+    ///     y[i] = 0.0
+    ///     y[i] = 2.0 * x[i]
+    /// }
+    /// strategy s for k = dse
+    /// ```
+    pub static RULE = dse, version 1, (), apply,
+        "dead store elimination: removes stores that are overwritten before they are read";
 }
-strategy s for k = dse
-```",
-    },
-    apply,
-};
 
 fn apply(work: &mut Work, _: &Args) -> Result<(), Refusal> {
     work.pass(Simplified::Overwritten, remove)

@@ -1,42 +1,37 @@
 //! `forward`: store-to-load forwarding.
 
 use crate::args::Args;
-use crate::rule::Rule;
+use crate::rule;
 use crate::work::Work;
 use lathe_analysis::{Memory, Place, Touched};
 use lathe_diagnostics::Places;
 use lathe_ir::stmt::block::{Item, flat, rebuilt};
 use lathe_ir::{Access, Expr, ExprKind, Function, Module, Stmt, StmtKind, Store, View, build, visit};
 use lathe_poly::Linear;
+use lathe_strategy::Refusal;
 use lathe_strategy::evidence::Simplified;
-use lathe_strategy::{Refusal, RuleSignature};
 use std::collections::HashSet;
 
-pub static RULE: Rule = Rule {
-    signature: RuleSignature {
-        name: "forward",
-        version: 1,
-        formals: &[],
-        summary: "store-to-load forwarding: replaces a load by the value just stored to the element",
-        page: "\
-After `A[i] = e`, `forward` replaces loads of `A[i]` by the value of `e`, which is bound before the store: in the rest \
-of the block, loops and branches included. An update (`A[i] += e`) of an element whose value is known becomes a store.
-
-**Legal** as long as nothing that may alias the element is written in between, and the subscripts do not change. \
-Elements of the same array are known to be distinct if their subscripts differ by a constant.
-
-```lathe
-kernel k(x: f32[N]) -> (y: f32[N], z: f32[N]) {
-    for i in 0..N {
-        y[i] = exp(x[i])
-        z[i] = y[i] + 1.0
-    }
+rule! {
+    /// After `A[i] = e`, `forward` replaces loads of `A[i]` by the value of `e`, which is bound before the store: in
+    /// the rest of the block, loops and branches included. An update (`A[i] += e`) of an element whose value is known
+    /// becomes a store.
+    ///
+    /// **Legal** as long as nothing that may alias the element is written in between, and the subscripts do not change.
+    /// Elements of the same array are known to be distinct if their subscripts differ by a constant.
+    ///
+    /// ```lathe
+    /// kernel k(x: f32[N]) -> (y: f32[N], z: f32[N]) {
+    ///     for i in 0..N {
+    ///         y[i] = exp(x[i])
+    ///         z[i] = y[i] + 1.0
+    ///     }
+    /// }
+    /// strategy s for k = forward
+    /// ```
+    pub static RULE = forward, version 1, (), apply,
+        "store-to-load forwarding: replaces a load by the value just stored to the element";
 }
-strategy s for k = forward
-```",
-    },
-    apply,
-};
 
 fn apply(work: &mut Work, _: &Args) -> Result<(), Refusal> {
     let module = work.module();

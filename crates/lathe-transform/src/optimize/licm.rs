@@ -3,45 +3,39 @@
 use super::quiet::{is_quiet, may_fail};
 use super::worth::{anywhere, certain, is_computed, is_read, is_total, replaced, replaced_in, roots};
 use crate::args::Args;
-use crate::rule::Rule;
+use crate::rule;
 use crate::work::Work;
 use lathe_analysis::{Memory, Place};
 use lathe_ir::stmt::Effects;
 use lathe_ir::stmt::block::{Item, flat, rebuilt};
 use lathe_ir::visit::{substitute_stmt, vars_of};
 use lathe_ir::{BufId, Buffer, Executor, Expr, Function, Loop, Space, Stmt, StmtKind, VarId, build};
+use lathe_strategy::Refusal;
 use lathe_strategy::evidence::Simplified;
-use lathe_strategy::{Refusal, RuleSignature};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-pub static RULE: Rule = Rule {
-    signature: RuleSignature {
-        name: "licm",
-        version: 1,
-        formals: &[],
-        summary: "loop-invariant code motion: computes before a loop what is the same in all of its iterations",
-        page: "\
-`licm` moves out of serial and parallel loops what does not depend on the iteration: values, loads, and whole statements \
-that fill local arrays of the iteration, loops among them. What may be undefined if the loop has no iterations (loads) \
-is computed only if it has some: `if lo < hi { … }` around both.
-
-**Legal** because nothing in the loop writes what is read, every iteration evaluates it before anything may fail, and what \
-is moved gives the same each time.
-
-```lathe
-kernel norm(x: f32[N]) -> (y: f32[N]) {
-    for i in 0..N {
-        var s: f32
-        s = sum[j](x[j] * x[j])
-        y[i] = x[i] / sqrt(s)
-    }
+rule! {
+    /// `licm` moves out of serial and parallel loops what does not depend on the iteration: values, loads, and whole
+    /// statements that fill local arrays of the iteration, loops among them. What may be undefined if the loop has no
+    /// iterations (loads) is computed only if it has some: `if lo < hi { … }` around both.
+    ///
+    /// **Legal** because nothing in the loop writes what is read, every iteration evaluates it before anything may
+    /// fail, and what is moved gives the same each time.
+    ///
+    /// ```lathe
+    /// kernel norm(x: f32[N]) -> (y: f32[N]) {
+    ///     for i in 0..N {
+    ///         var s: f32
+    ///         s = sum[j](x[j] * x[j])
+    ///         y[i] = x[i] / sqrt(s)
+    ///     }
+    /// }
+    /// strategy s for norm = licm
+    /// ```
+    pub static RULE = licm, version 1, (), apply,
+        "loop-invariant code motion: computes before a loop what is the same in all of its iterations";
 }
-strategy s for norm = licm
-```",
-    },
-    apply,
-};
 
 fn apply(work: &mut Work, _: &Args) -> Result<(), Refusal> {
     work.pass(Simplified::Invariant, pass)

@@ -4,46 +4,37 @@ use super::make::{self, find_alloc};
 use crate::args::Args;
 use crate::codes;
 use crate::names;
-use crate::rule::Rule;
+use crate::rule;
 use crate::work::Work;
 use lathe_ir::stmt::{Atomic, AtomicOp, MemoryOrder};
 use lathe_ir::{Reduce, Space, Stmt, StmtKind};
 use lathe_strategy::evidence::Kind;
-use lathe_strategy::syntax::{Formal, Sort};
-use lathe_strategy::{Claim, Refusal, RuleSignature};
+use lathe_strategy::{Claim, Refusal};
 
 const RULE: &str = "atomic";
 
-pub static ATOMIC: Rule = Rule {
-    signature: RuleSignature {
-        name: RULE,
-        version: 1,
-        formals: &[Formal::one("label", Sort::Label)],
-        summary: "makes the updates of a reduction indivisible, so that iterations may share elements",
-        page: "\
-`atomic(H)` turns every reduction labelled `H` into an atomic update: it reads, combines and writes its element in \
-one step that no other update comes between. Then a loop whose iterations update common elements may be `parallel` or \
-bound to threads of a device. Where few elements are shared by many, give each chunk or block a copy first \
-(`privatize`), and combine the copies atomically.
-
-Legal for reductions with a licence (`sum[k]`, `op=`) into one array of scalars: it changes no result by itself. \
-Steps that make use of it rely on the laws of the operator, and floats may be rounded in another way on every run. \
-Other steps do not look into atomics: create storage first.
-
-```lathe
-kernel histogram(X: i32[N], H: inout i32[B]) {
-    for i in 0..N { H[X[i]] += 1 }
+rule! {
+    /// `atomic(H)` turns every reduction labelled `H` into an atomic update: it reads, combines and writes its element
+    /// in one step that no other update comes between. Then a loop whose iterations update common elements may be
+    /// `parallel` or bound to threads of a device. Where few elements are shared by many, give each chunk or block a
+    /// copy first (`privatize`), and combine the copies atomically.
+    ///
+    /// Legal for reductions with a licence (`sum[k]`, `op=`) into one array of scalars: it changes no result by itself.
+    /// Steps that make use of it rely on the laws of the operator, and floats may be rounded in another way on every
+    /// run. Other steps do not look into atomics: create storage first.
+    ///
+    /// ```lathe
+    /// kernel histogram(X: i32[N], H: inout i32[B]) {
+    ///     for i in 0..N { H[X[i]] += 1 }
+    /// }
+    /// strategy shared for histogram = split(i, 1024) ; atomic(H) ; parallel(i.o)
+    /// ```
+    pub static ATOMIC = atomic, version 1, (label: one Label), apply,
+        "makes the updates of a reduction indivisible, so that iterations may share elements";
 }
-strategy shared for histogram = split(i, 1024) ; atomic(H) ; parallel(i.o)
-```
-",
-    },
-    apply,
-};
 
 fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     let cursor = &work.cursor();
-    args.check(&ATOMIC.signature)?;
     let label = args.path(RULE, "label", 0)?;
     for path in names::find_some_label(cursor, RULE, &label)? {
         let Some(s) = cursor.at(&path) else { continue };

@@ -8,7 +8,7 @@ use super::scope::{self, Around, Found};
 use crate::args::Args;
 use crate::codes;
 use crate::names;
-use crate::rule::Rule;
+use crate::rule;
 use crate::work::Work;
 use lathe_diagnostics::Places;
 use lathe_ir::expr::Expr;
@@ -17,48 +17,38 @@ use lathe_ir::{Buffer, Loop, Space, Stmt, StmtKind, VarId, build};
 use lathe_poly::Linear;
 use lathe_poly::bounds;
 use lathe_strategy::evidence::Kind;
-use lathe_strategy::syntax::{Formal, Sort};
-use lathe_strategy::{Claim, Refusal, RuleSignature};
+use lathe_strategy::{Claim, Refusal};
 use std::collections::HashMap;
 
 const RULE: &str = "compute_at";
 
-pub static COMPUTE_AT: Rule = Rule {
-    signature: RuleSignature {
-        name: RULE,
-        version: 1,
-        formals: &[
-            Formal::one("array", Sort::Buffer),
-            Formal::one("at", Sort::Loop),
-            Formal::optional("space", Sort::Word),
-        ],
-        summary: "computes the part of an intermediate array that a loop's body needs, inside of that loop",
-        page: "\
-`compute_at(P, y.o)` moves the nests that compute the local array `P` into the loop `y.o`, restricted to the \
-elements that one iteration reads; the array shrinks to that box. Elements that several iterations need (the rims \
-of stencils) are computed again by each. The loops keep their names, and the space is `stack` where the box is \
-bounded by a small constant, else `host`; `space:` overrides it. Do this before splitting the loops that compute `P`.
-
-Legal when `P` is local, everything that reads it is inside of the loop, the nests that compute it stand before the \
-loop in one sequence, have no other effect, subscript `P` by plain loop variables, and read nothing that is written \
-between their old and their new place.
-
-```lathe
-kernel blur(A: f32[H, W]) -> (B: f32[H-2, W-2]) {
-    var T: f32[H, W-2]
-    T[y, x] = (A[y, x] + A[y, x+1] + A[y, x+2]) / 3.0
-    B[y, x] = (T[y, x] + T[y+1, x] + T[y+2, x]) / 3.0
+rule! {
+    /// `compute_at(P, y.o)` moves the nests that compute the local array `P` into the loop `y.o`, restricted to the
+    /// elements that one iteration reads; the array shrinks to that box. Elements that several iterations need (the
+    /// rims of stencils) are computed again by each. The loops keep their names, and the space is `stack` where the box
+    /// is bounded by a small constant, else `host`; `space:` overrides it. Do this before splitting the loops that
+    /// compute `P`.
+    ///
+    /// Legal when `P` is local, everything that reads it is inside of the loop, the nests that compute it stand before
+    /// the loop in one sequence, have no other effect, subscript `P` by plain loop variables, and read nothing that is
+    /// written between their old and their new place.
+    ///
+    /// ```lathe
+    /// kernel blur(A: f32[H, W]) -> (B: f32[H-2, W-2]) {
+    ///     var T: f32[H, W-2]
+    ///     T[y, x] = (A[y, x] + A[y, x+1] + A[y, x+2]) / 3.0
+    ///     B[y, x] = (T[y, x] + T[y+1, x] + T[y+2, x]) / 3.0
+    /// }
+    /// strategy fused for blur = split(B.y, 32) ; compute_at(T, y.o)
+    /// ```
+    pub static COMPUTE_AT = compute_at, version 1,
+        (array: one Buffer, at: one Loop, space: optional Word),
+        apply,
+        "computes the part of an intermediate array that a loop's body needs, inside of that loop";
 }
-strategy fused for blur = split(B.y, 32) ; compute_at(T, y.o)
-```
-",
-    },
-    apply,
-};
 
 fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     let cursor = &work.cursor();
-    args.check(&COMPUTE_AT.signature)?;
     let buffer = names::find_buffer(cursor, RULE, &args.path(RULE, "array", 0)?)?;
     let at = names::find_one_loop(cursor, RULE, &args.path(RULE, "at", 1)?)?;
     let space = options::space(RULE, args, 2)?;

@@ -5,7 +5,7 @@ use super::make;
 use crate::args::Args;
 use crate::codes;
 use crate::names;
-use crate::rule::Rule;
+use crate::rule;
 use crate::work::Work;
 use lathe_diagnostics::Places;
 use lathe_ir::stmt::Enters;
@@ -15,48 +15,37 @@ use lathe_ir::{
 };
 use lathe_poly::Affine;
 use lathe_strategy::evidence::Kind;
-use lathe_strategy::syntax::{Formal, Sort};
-use lathe_strategy::{Claim, Refusal, RuleSignature};
+use lathe_strategy::{Claim, Refusal};
 use std::collections::HashSet;
 use std::sync::Arc;
 
 const RULE: &str = "expand";
 
-pub static EXPAND: Rule = Rule {
-    signature: RuleSignature {
-        name: RULE,
-        version: 1,
-        formals: &[
-            Formal::one("array", Sort::Buffer),
-            Formal::one("at", Sort::Loop),
-        ],
-        summary: "gives every iteration of a loop an element of its own of a variable that is declared in it",
-        page: "\
-`expand(t, at: i)` moves the variable or local array `t` (all of that name), which is declared inside of the loop `i`, \
-out of that loop: it gets a dimension more for `i`, and for every loop between `i` and its declaration, in the memory of the host. \
-Iterations share nothing then, and no declaration stands between the loops, so that they may be cut apart \
-(`fission`), interchanged and scheduled anew (`affine_schedule`). `localize` is the inverse.
-
-**Legal** always: every iteration finds its own elements. Refused (`E0624`) where a `while` stands between, the bounds \
-of loops between are no affine forms, or the array's own extents follow a loop.
-
-```lathe
-kernel norms(A: f64[M, N]) -> (y: f64[M]) {
-    for i in 0..M {
-        var t: f64
-        t = sum[j](A[i, j] * A[i, j])
-        y[i] = sqrt(t)
-    }
+rule! {
+    /// `expand(t, at: i)` moves the variable or local array `t` (all of that name), which is declared inside of the
+    /// loop `i`, out of that loop: it gets a dimension more for `i`, and for every loop between `i` and its
+    /// declaration, in the memory of the host. Iterations share nothing then, and no declaration stands between the
+    /// loops, so that they may be cut apart (`fission`), interchanged and scheduled anew (`affine_schedule`).
+    /// `localize` is the inverse.
+    ///
+    /// **Legal** always: every iteration finds its own elements. Refused (`E0624`) where a `while` stands between, the
+    /// bounds of loops between are no affine forms, or the array's own extents follow a loop.
+    ///
+    /// ```lathe
+    /// kernel norms(A: f64[M, N]) -> (y: f64[M]) {
+    ///     for i in 0..M {
+    ///         var t: f64
+    ///         t = sum[j](A[i, j] * A[i, j])
+    ///         y[i] = sqrt(t)
+    ///     }
+    /// }
+    /// strategy s for norms = expand(t, at: i) ; fission(t)
+    /// ```
+    pub static EXPAND = expand, version 1, (array: one Buffer, at: one Loop), apply,
+        "gives every iteration of a loop an element of its own of a variable that is declared in it";
 }
-strategy s for norms = expand(t, at: i) ; fission(t)
-```
-",
-    },
-    apply,
-};
 
 fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
-    args.check(&EXPAND.signature)?;
     let cursor = &work.cursor();
     let mut top = names::find_one_loop(cursor, RULE, &args.path(RULE, "at", 1)?)?;
     let name = args.path(RULE, "array", 0)?;

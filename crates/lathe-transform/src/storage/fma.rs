@@ -4,44 +4,36 @@ use super::make;
 use crate::args::Args;
 use crate::codes;
 use crate::names;
-use crate::rule::Rule;
+use crate::rule;
 use crate::work::Work;
 use lathe_ir::expr::{Expr, ExprKind};
 use lathe_ir::{BinOp, MathFn, Reduce, ReduceOp, StmtKind, Store, UnOp, build, reduce, visit};
 use lathe_strategy::evidence::Kind;
-use lathe_strategy::syntax::{Formal, Sort};
-use lathe_strategy::{Claim, Obligation, Refusal, RuleSignature};
+use lathe_strategy::{Claim, Obligation, Refusal};
 
 const RULE: &str = "fma";
 
-pub static FMA: Rule = Rule {
-    signature: RuleSignature {
-        name: RULE,
-        version: 1,
-        formals: &[Formal::one("label", Sort::Label)],
-        summary: "computes a product that is added with one rounding (FMA)",
-        page: "\
-`fma(C)` turns a sum of products into fused multiply-adds in every statement labelled `C`: `C += a*b` and `C += -(a*b)` add \
-the product without rounding it first (a complex `C += a*b` the two products of each part, one after the other), and `a*b + c` inside an expression becomes `fma(a, b, c)`. Nothing else in \
-Lathe fuses floating-point operations (LLVM: `fp-contract`). The step was called `contract`; that name is still accepted.
-
-The result may differ in its last bits (it is usually nearer to the exact one), so the step is recorded among those \
-that change rounding. Refused where there is no floating-point product that is added.
-
-```lathe
-kernel dot(x: f32[N], y: f32[N]) -> (s: f32) {
-    s = sum[i](x[i] * y[i])
+rule! {
+    /// `fma(C)` turns a sum of products into fused multiply-adds in every statement labelled `C`: `C += a*b` and `C +=
+    /// -(a*b)` add the product without rounding it first (a complex `C += a*b` the two products of each part, one after
+    /// the other), and `a*b + c` inside an expression becomes `fma(a, b, c)`. Nothing else in Lathe fuses
+    /// floating-point operations (LLVM: `fp-contract`). The step was called `contract`; that name is still accepted.
+    ///
+    /// The result may differ in its last bits (it is usually nearer to the exact one), so the step is recorded among
+    /// those that change rounding. Refused where there is no floating-point product that is added.
+    ///
+    /// ```lathe
+    /// kernel dot(x: f32[N], y: f32[N]) -> (s: f32) {
+    ///     s = sum[i](x[i] * y[i])
+    /// }
+    /// strategy fused for dot = fma(s)
+    /// ```
+    pub static FMA = fma, version 1, (label: one Label), apply,
+        "computes a product that is added with one rounding (FMA)";
 }
-strategy fused for dot = fma(s)
-```
-",
-    },
-    apply,
-};
 
 fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     let cursor = &work.cursor();
-    args.check(&FMA.signature)?;
     let label = args.path(RULE, "label", 0)?;
     let mut changed = false;
     let mut places = lathe_diagnostics::Places::none();

@@ -6,48 +6,40 @@ use crate::args::Args;
 use crate::codes;
 use crate::names;
 use crate::optimize;
-use crate::rule::Rule;
+use crate::rule;
 use crate::work::Work;
 use lathe_diagnostics::Places;
 use lathe_ir::expr::{Expr, ExprKind, View};
 use lathe_ir::{Buffer, Stmt, Store, VarId, build, visit};
 use lathe_strategy::evidence::{Kind, Simplified};
-use lathe_strategy::syntax::{Formal, Sort};
-use lathe_strategy::{Claim, Refusal, RuleSignature};
+use lathe_strategy::{Claim, Refusal};
 use std::collections::HashMap;
 
 const RULE: &str = "inline";
 
-pub static INLINE: Rule = Rule {
-    signature: RuleSignature {
-        name: RULE,
-        version: 1,
-        formals: &[Formal::optional("array", Sort::Buffer)],
-        summary: "replaces reads of an intermediate array, or calls, by the expression that computes them",
-        page: "\
-`inline(P)` removes the local array `P`: every read of an element is replaced by the expression that computes it. \
-Cheap expressions are better computed again than stored. `inline` alone puts values in the place of calls of functions \
-that only compute one, and never refuses.
-
-Legal when one store computes `P`, each element once, subscripted by plain loop variables, and nothing that its \
-expression reads is written between the store and the reads of `P`. Reductions are not expressions: use `compute_at`.
-
-```lathe
-kernel chain(A: f32[N]) -> (B: f32[N]) {
-    var T: f32[N]
-    T[i] = A[i] * 2.0
-    B[i] = T[i] + 1.0
+rule! {
+    /// `inline(P)` removes the local array `P`: every read of an element is replaced by the expression that computes
+    /// it. Cheap expressions are better computed again than stored. `inline` alone puts values in the place of calls of
+    /// functions that only compute one, and never refuses.
+    ///
+    /// Legal when one store computes `P`, each element once, subscripted by plain loop variables, and nothing that its
+    /// expression reads is written between the store and the reads of `P`. Reductions are not expressions: use
+    /// `compute_at`.
+    ///
+    /// ```lathe
+    /// kernel chain(A: f32[N]) -> (B: f32[N]) {
+    ///     var T: f32[N]
+    ///     T[i] = A[i] * 2.0
+    ///     B[i] = T[i] + 1.0
+    /// }
+    /// strategy fused for chain = inline(T)
+    /// ```
+    pub static INLINE = inline, version 1, (array: optional Buffer), apply,
+        "replaces reads of an intermediate array, or calls, by the expression that computes them";
 }
-strategy fused for chain = inline(T)
-```
-",
-    },
-    apply,
-};
 
 fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     let cursor = &work.cursor();
-    args.check(&INLINE.signature)?;
     let Some(array) = args.opt_path(RULE, "array", 0)? else {
         let module = work.module();
         return work.pass(Simplified::Call, |func| optimize::values_of_calls(module, func));

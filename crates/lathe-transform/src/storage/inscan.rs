@@ -8,54 +8,41 @@ use crate::codes;
 use crate::laws;
 use crate::names;
 use crate::nest::around;
-use crate::rule::Rule;
+use crate::rule;
 use crate::work::Work;
 use lathe_ir::lower::InScan;
 use lathe_ir::{Executor, Loop, ReduceOp, Stmt, StmtKind};
 use lathe_prove::Which;
 use lathe_strategy::evidence::Kind;
-use lathe_strategy::syntax::{Formal, Sort};
-use lathe_strategy::{Claim, Construction, Refusal, RuleSignature};
+use lathe_strategy::{Claim, Construction, Refusal};
 
 const RULE: &str = "inscan";
 
-pub static INSCAN: Rule = Rule {
-    signature: RuleSignature {
-        name: RULE,
-        version: 1,
-        formals: &[
-            Formal::one("array", Sort::Buffer),
-            Formal::one("loop", Sort::Loop),
-            Formal::one("width", Sort::Int),
-        ],
-        summary: "runs the iterations of a scan as lanes of a vector that combine in order",
-        page: "\
-`inscan(s.acc, i, 16)` runs 16 iterations of a scan's loop at a time: the vector of what they add becomes that of their \
-running values by doubling, in as many steps as 16 has bits, and the running value goes on from its last lane. A loop of \
-16 iterations keeps its name; a longer one becomes `i.o` and the lanes `i.i`, and what 16 does not divide a loop \
-`i.rest`, which stays as it was.
-
-Legal for a running value (`s.acc`, an array without dimensions) that an innermost loop changes by one reduction with a \
-built-in operator and then stores, where nothing that it reads is written by it and every iteration writes another \
-element. The result is associated differently, which is recorded.
-
-```lathe
-kernel prefix(x: f32[N]) -> (s: f32[N]) {
-    s[i] = scan(sum)[i](x[i])
+rule! {
+    /// `inscan(s.acc, i, 16)` runs 16 iterations of a scan's loop at a time: the vector of what they add becomes that
+    /// of their running values by doubling, in as many steps as 16 has bits, and the running value goes on from its
+    /// last lane. A loop of 16 iterations keeps its name; a longer one becomes `i.o` and the lanes `i.i`, and what 16
+    /// does not divide a loop `i.rest`, which stays as it was.
+    ///
+    /// Legal for a running value (`s.acc`, an array without dimensions) that an innermost loop changes by one reduction
+    /// with a built-in operator and then stores, where nothing that it reads is written by it and every iteration
+    /// writes another element. The result is associated differently, which is recorded.
+    ///
+    /// ```lathe
+    /// kernel prefix(x: f32[N]) -> (s: f32[N]) {
+    ///     s[i] = scan(sum)[i](x[i])
+    /// }
+    /// strategy lanes for prefix = inscan(s.acc, i, vector(f32))
+    /// ```
+    pub static INSCAN = inscan, version 1, (array: one Buffer, loop: one Loop, width: one Int), apply,
+        "runs the iterations of a scan as lanes of a vector that combine in order";
 }
-strategy lanes for prefix = inscan(s.acc, i, vector(f32))
-```
-",
-    },
-    apply,
-};
 
 /// The widest vectors, in lanes.
 const WIDEST: i64 = 64;
 
 fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     let cursor = &work.cursor();
-    args.check(&INSCAN.signature)?;
     let buffer = names::find_buffer(cursor, RULE, &args.path(RULE, "array", 0)?)?;
     let path = names::find_one_loop(cursor, RULE, &args.path(RULE, "loop", 1)?)?;
     let width = args.positive(RULE, "width", 2)?;

@@ -7,52 +7,39 @@ use super::{options, region};
 use crate::args::Args;
 use crate::codes;
 use crate::names;
-use crate::rule::Rule;
+use crate::rule;
 use crate::work::Work;
 use lathe_diagnostics::Places;
 use lathe_ir::{Buffer, Layout, Stmt, StmtKind, visit};
 use lathe_strategy::evidence::{Kind, Within};
-use lathe_strategy::syntax::{Formal, Sort};
-use lathe_strategy::{Claim, Refusal, RuleSignature};
+use lathe_strategy::{Claim, Refusal};
 use std::collections::HashMap;
 
 const RULE: &str = "localize";
 
-pub static LOCALIZE: Rule = Rule {
-    signature: RuleSignature {
-        name: RULE,
-        version: 1,
-        formals: &[
-            Formal::one("array", Sort::Buffer),
-            Formal::one("at", Sort::Loop),
-            Formal::optional("space", Sort::Word),
-        ],
-        summary: "array contraction: shrinks a local array to what one iteration of a loop uses",
-        page: "\
-`localize(T, at: i.o)` moves the local array `T` into the loop `i.o`: every iteration has one of its own, as large as \
-the box of elements that it uses. So what one nest of the loop's body computes is still in a cache when the next one \
-reads it. The name stays; the space does, too, if `space:` does not say another one. The literature calls this *array \
-contraction*.
-
-Legal when `T` is local, is used in the body of the loop and nowhere else, by plain subscripts only, and every \
-element that an iteration reads was written by the same iteration before.
-
-```lathe
-kernel normalize(A: f32[M, N]) -> (B: f32[M, N]) {
-    var T: f32[M, N]
-    T[i, j] = exp(A[i, j])
-    B[i, j] = T[i, j] / (1.0 + T[i, j])
+rule! {
+    /// `localize(T, at: i.o)` moves the local array `T` into the loop `i.o`: every iteration has one of its own, as
+    /// large as the box of elements that it uses. So what one nest of the loop's body computes is still in a cache when
+    /// the next one reads it. The name stays; the space does, too, if `space:` does not say another one. The literature
+    /// calls this *array contraction*.
+    ///
+    /// Legal when `T` is local, is used in the body of the loop and nowhere else, by plain subscripts only, and every
+    /// element that an iteration reads was written by the same iteration before.
+    ///
+    /// ```lathe
+    /// kernel normalize(A: f32[M, N]) -> (B: f32[M, N]) {
+    ///     var T: f32[M, N]
+    ///     T[i, j] = exp(A[i, j])
+    ///     B[i, j] = T[i, j] / (1.0 + T[i, j])
+    /// }
+    /// strategy rows for normalize = fuse(T.i, B.i) ; localize(T, at: T.i)
+    /// ```
+    pub static LOCALIZE = localize, version 1, (array: one Buffer, at: one Loop, space: optional Word), apply,
+        "array contraction: shrinks a local array to what one iteration of a loop uses";
 }
-strategy rows for normalize = fuse(T.i, B.i) ; localize(T, at: T.i)
-```
-",
-    },
-    apply,
-};
 
 fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     let cursor = &work.cursor();
-    args.check(&LOCALIZE.signature)?;
     let buffer = names::find_buffer(cursor, RULE, &args.path(RULE, "array", 0)?)?;
     let mut target = names::find_one_loop(cursor, RULE, &args.path(RULE, "at", 1)?)?;
     target.push(0);

@@ -6,7 +6,7 @@ use super::scope::Around;
 use crate::args::Args;
 use crate::codes;
 use crate::names;
-use crate::rule::Rule;
+use crate::rule;
 use crate::work::Work;
 use lathe_diagnostics::Places;
 use lathe_ir::expr::{Access, Expr};
@@ -14,50 +14,38 @@ use lathe_ir::names::Role;
 use lathe_ir::stmt::{Atomic, AtomicOp, MemoryOrder};
 use lathe_ir::{Binder, Buffer, Label, Loop, Scalar, Space, Stmt, StmtKind, Store, build};
 use lathe_strategy::evidence::{Kind, Within};
-use lathe_strategy::syntax::{Formal, Sort};
-use lathe_strategy::{Claim, Refusal, RuleSignature};
+use lathe_strategy::{Claim, Refusal};
 use std::sync::Arc;
 
 const RULE: &str = "lookback";
 
-pub static LOOKBACK: Rule = Rule {
-    signature: RuleSignature {
-        name: RULE,
-        version: 1,
-        formals: &[
-            Formal::one("array", Sort::Buffer),
-            Formal::one("loop", Sort::Loop),
-        ],
-        summary: "one-pass scan: every block of a scan gets the total of the blocks before while they run",
-        page: "\
-`lookback(s.acc, i.o)` lets every block `i.o` of a scan reduce its values on its own (`s.carry`), and then exchange this \
-total with those of the blocks before it by one atomic update of the running value, which takes place in the order of the \
-blocks (`inorder`). The old value is what the block starts from. The blocks may then be bound to the grid of a device: a \
-block waits for the totals of the blocks before it, not for the blocks (*decoupled look-back*, Merrill and Garland), and \
-takes its number when it starts, so that those that it waits for run. Values that a block keeps are read from memory once, \
-where `prescan` reads them twice.
-
-Legal where `prescan` is, for running values of one scalar. The order of the blocks is kept, so that the operator need \
-not be commutative; which neighbouring totals are combined first may differ from run to run, and so may the rounding of \
-floats. Engines for CPUs run the blocks in order.
-
-```lathe
-kernel prefix(x: i32[N]) -> (s: i32[N]) {
-    s[i] = scan(sum)[i](x[i])
+rule! {
+    /// `lookback(s.acc, i.o)` lets every block `i.o` of a scan reduce its values on its own (`s.carry`), and then
+    /// exchange this total with those of the blocks before it by one atomic update of the running value, which takes
+    /// place in the order of the blocks (`inorder`). The old value is what the block starts from. The blocks may then
+    /// be bound to the grid of a device: a block waits for the totals of the blocks before it, not for the blocks
+    /// (*decoupled look-back*, Merrill and Garland), and takes its number when it starts, so that those that it waits
+    /// for run. Values that a block keeps are read from memory once, where `prescan` reads them twice.
+    ///
+    /// Legal where `prescan` is, for running values of one scalar. The order of the blocks is kept, so that the
+    /// operator need not be commutative; which neighbouring totals are combined first may differ from run to run, and
+    /// so may the rounding of floats. Engines for CPUs run the blocks in order.
+    ///
+    /// ```lathe
+    /// kernel prefix(x: i32[N]) -> (s: i32[N]) {
+    ///     s[i] = scan(sum)[i](x[i])
+    /// }
+    /// strategy par for prefix = split(i, 1024) ; lookback(s.acc, i.o) ; promote(s.acc, space: global) ; bind(i.o, grid)
+    /// ```
+    pub static LOOKBACK = lookback, version 1, (array: one Buffer, loop: one Loop), apply,
+        "one-pass scan: every block of a scan gets the total of the blocks before while they run";
 }
-strategy par for prefix = split(i, 1024) ; lookback(s.acc, i.o) ; promote(s.acc, space: global) ; bind(i.o, grid)
-```
-",
-    },
-    apply,
-};
 
 /// The executor among whose iterations the updates are ordered.
 const GRID: &str = "grid";
 
 fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     let cursor = &work.cursor();
-    args.check(&LOOKBACK.signature)?;
     let buffer = names::find_buffer(cursor, RULE, &args.path(RULE, "array", 0)?)?;
     let path = names::find_one_loop(cursor, RULE, &args.path(RULE, "loop", 1)?)?;
     let l = names::loop_at(cursor, RULE, &path)?;

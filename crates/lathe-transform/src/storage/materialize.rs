@@ -4,7 +4,8 @@ use super::make::{self, fresh_name, nest, proved};
 use crate::args::Args;
 use crate::codes;
 use crate::names;
-use crate::rule::{Cursor, Rule};
+use crate::rule;
+use crate::rule::Cursor;
 use crate::work::Work;
 use lathe_diagnostics::Places;
 use lathe_ir::expr::{Access, Expr};
@@ -15,46 +16,34 @@ use lathe_ir::{
     Binder, BufId, Buffer, Label, Loop, Reduce, Space, Stmt, StmtKind, Store, Type, VarId, View, build,
 };
 use lathe_strategy::evidence::Kind;
-use lathe_strategy::syntax::{Formal, Sort};
-use lathe_strategy::{Claim, Refusal, RuleSignature};
+use lathe_strategy::{Claim, Refusal};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 const RULE: &str = "materialize";
 
-pub static MATERIALIZE: Rule = Rule {
-    signature: RuleSignature {
-        name: RULE,
-        version: 1,
-        formals: &[
-            Formal::one("label", Sort::Label),
-            Formal::optional("name", Sort::Word),
-        ],
-        summary: "expansion: computes the values that a statement combines in a nest of their own, before they are combined",
-        page: "\
-`materialize(C)` takes a statement and the loops around it apart: first a nest `C.map` computes the values of all its \
-instances into a local array `C.f` (or `name:`), one element per iteration of the loops; then the old nest stores or \
-combines what stands there. The two nests have loops of the same names, `C.map.i` and `C.i`, and can be ordered and \
-run in different ways. That takes as much memory as there are iterations (*scalar expansion* and *array expansion* in the literature). A statement of several values gets several \
-arrays, `C.f`, `C.f2`, ….
-
-Legal if nothing that the values read is written by the statement, and if its loops make a box: no bound depends on \
-another loop.
-
-```lathe
-kernel matvec(A: f32[M, N], x: f32[N]) -> (y: f32[M]) {
-    y[i] = sum[j](A[i, j] * x[j])
+rule! {
+    /// `materialize(C)` takes a statement and the loops around it apart: first a nest `C.map` computes the values of
+    /// all its instances into a local array `C.f` (or `name:`), one element per iteration of the loops; then the old
+    /// nest stores or combines what stands there. The two nests have loops of the same names, `C.map.i` and `C.i`, and
+    /// can be ordered and run in different ways. That takes as much memory as there are iterations (*scalar expansion*
+    /// and *array expansion* in the literature). A statement of several values gets several arrays, `C.f`, `C.f2`, ….
+    ///
+    /// Legal if nothing that the values read is written by the statement, and if its loops make a box: no bound depends
+    /// on another loop.
+    ///
+    /// ```lathe
+    /// kernel matvec(A: f32[M, N], x: f32[N]) -> (y: f32[M]) {
+    ///     y[i] = sum[j](A[i, j] * x[j])
+    /// }
+    /// strategy apart for matvec = materialize(y) ; reorder(y.map.j, y.map.i)
+    /// ```
+    pub static MATERIALIZE = materialize, version 1, (label: one Label, name: optional Word), apply,
+        "expansion: computes the values that a statement combines in a nest of their own, before they are combined";
 }
-strategy apart for matvec = materialize(y) ; reorder(y.map.j, y.map.i)
-```
-",
-    },
-    apply,
-};
 
 fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     let cursor = &work.cursor();
-    args.check(&MATERIALIZE.signature)?;
     let label = args.path(RULE, "label", 0)?;
     let root = names::find_family(cursor, &label)?;
     let Some(stmt) = cursor.at(&root) else {

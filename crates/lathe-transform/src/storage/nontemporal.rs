@@ -4,43 +4,34 @@ use super::make;
 use crate::args::Args;
 use crate::codes;
 use crate::names;
-use crate::rule::Rule;
+use crate::rule;
 use crate::work::Work;
 use lathe_ir::{Space, StmtKind, Store};
 use lathe_strategy::evidence::Kind;
-use lathe_strategy::syntax::{Formal, Sort};
-use lathe_strategy::{Claim, Refusal, RuleSignature};
+use lathe_strategy::{Claim, Refusal};
 
 const RULE: &str = "nontemporal";
 
-pub static NONTEMPORAL: Rule = Rule {
-    signature: RuleSignature {
-        name: RULE,
-        version: 1,
-        formals: &[Formal::one("label", Sort::Label)],
-        summary: "lets the stores of a label bypass the caches",
-        page: "\
-`nontemporal(B)` marks the stores labelled `B`: what they write bypasses the caches on its way to memory. Good for results \
-that are larger than the caches and are not read again soon; engines use it where whole vectors are stored, and an \
-ordinary store elsewhere.
-
-Always legal for stores into arrays in memory: the order of the program stays. Reductions read what they write and \
-are refused; so are buffers in registers or on the stack.
-
-```lathe
-kernel copy(A: f32[N]) -> (B: f32[N]) {
-    B[i] = A[i]
+rule! {
+    /// `nontemporal(B)` marks the stores labelled `B`: what they write bypasses the caches on its way to memory. Good
+    /// for results that are larger than the caches and are not read again soon; engines use it where whole vectors are
+    /// stored, and an ordinary store elsewhere.
+    ///
+    /// Always legal for stores into arrays in memory: the order of the program stays. Reductions read what they write
+    /// and are refused; so are buffers in registers or on the stack.
+    ///
+    /// ```lathe
+    /// kernel copy(A: f32[N]) -> (B: f32[N]) {
+    ///     B[i] = A[i]
+    /// }
+    /// strategy streaming for copy = vectorize(i, vector(f32)) ; nontemporal(B)
+    /// ```
+    pub static NONTEMPORAL = nontemporal, version 1, (label: one Label), apply,
+        "lets the stores of a label bypass the caches";
 }
-strategy streaming for copy = vectorize(i, vector(f32)) ; nontemporal(B)
-```
-",
-    },
-    apply,
-};
 
 fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     let cursor = &work.cursor();
-    args.check(&NONTEMPORAL.signature)?;
     let label = args.path(RULE, "label", 0)?;
     for path in names::find_some_label(cursor, RULE, &label)? {
         let Some(s) = cursor.at(&path) else { continue };

@@ -4,50 +4,39 @@ use super::scope::Around;
 use crate::args::{Args, IntoRefusal};
 use crate::codes;
 use crate::names;
-use crate::rule::Rule;
+use crate::rule;
 use crate::work::Work;
 use lathe_diagnostics::{Diagnostic, Places};
 use lathe_ir::{Loop, Stmt, StmtKind, visit};
 use lathe_poly::Linear;
 use lathe_poly::bounds;
 use lathe_strategy::evidence::Kind;
-use lathe_strategy::syntax::{Formal, Sort};
-use lathe_strategy::{Claim, Obligation, Refusal, RuleSignature};
+use lathe_strategy::{Claim, Obligation, Refusal};
 
 const RULE: &str = "pad";
 
-pub static PAD: Rule = Rule {
-    signature: RuleSignature {
-        name: RULE,
-        version: 1,
-        formals: &[Formal::one("loop", Sort::Loop)],
-        summary: "runs a partial tile as a full one, on staged buffers that have room for it",
-        page: PAGE,
-    },
-    apply,
-};
-
-const PAGE: &str = "\
-`pad(j.i)` turns a loop `0..min(T, n - T*j.o)` into `0..T`. What the additional iterations compute is never used: \
-they may write only elements of local buffers that no statement reads and no copy takes out, and may read only \
-elements that exist and are defined. So stage what the tile reads with `pad: true`, stage what it writes, and pad \
-then. This is what makes micro-kernels free of branches for sizes that nothing divides.
-
-Legal when (1) the loop's body holds only stores and reductions (no checks, calls, atomics) into local buffers, \
-which have room for them; (2) no statement reads an element that an additional iteration writes, but additional \
-iterations; (3) everything that they read exists and was written before.
-
-```lathe
-kernel twice(A: f32[N]) -> (B: f32[N]) {
-    B[i] = 2.0 * A[i]
+rule! {
+    /// `pad(j.i)` turns a loop `0..min(T, n - T*j.o)` into `0..T`. What the additional iterations compute is never
+    /// used: they may write only elements of local buffers that no statement reads and no copy takes out, and may read
+    /// only elements that exist and are defined. So stage what the tile reads with `pad: true`, stage what it writes,
+    /// and pad then. This is what makes micro-kernels free of branches for sizes that nothing divides.
+    ///
+    /// Legal when (1) the loop's body holds only stores and reductions (no checks, calls, atomics) into local buffers,
+    /// which have room for them; (2) no statement reads an element that an additional iteration writes, but additional
+    /// iterations; (3) everything that they read exists and was written before.
+    ///
+    /// ```lathe
+    /// kernel twice(A: f32[N]) -> (B: f32[N]) {
+    ///     B[i] = 2.0 * A[i]
+    /// }
+    /// strategy full for twice = split(i, 8) ; stage(A, at: i.o, pad: true) ; stage(B, at: i.o) ; pad(i.i)
+    /// ```
+    pub static PAD = pad, version 1, (loop: one Loop), apply,
+        "runs a partial tile as a full one, on staged buffers that have room for it";
 }
-strategy full for twice = split(i, 8) ; stage(A, at: i.o, pad: true) ; stage(B, at: i.o) ; pad(i.i)
-```
-";
 
 fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     let cursor = &work.cursor();
-    args.check(&PAD.signature)?;
     let name = args.path(RULE, "loop", 0)?;
     let path = names::find_one_loop(cursor, RULE, &name)?;
     let l = names::loop_at(cursor, RULE, &path)?;

@@ -4,7 +4,7 @@ use super::make;
 use crate::args::Args;
 use crate::codes;
 use crate::names;
-use crate::rule::Rule;
+use crate::rule;
 use crate::split::{loop_at_work, require_serial};
 use crate::work::Work;
 use lathe_ir::build::{add, floor_mod, index, lt, sub, var};
@@ -13,46 +13,35 @@ use lathe_ir::stmt::Effects;
 use lathe_ir::visit::{self, vars_of};
 use lathe_ir::{Access, BufId, Buffer, Expr, Layout, LayoutStep, Loop, Stmt, StmtKind, View};
 use lathe_strategy::evidence::Kind;
-use lathe_strategy::syntax::{Formal, Sort};
-use lathe_strategy::{Claim, Refusal, RuleSignature};
+use lathe_strategy::{Claim, Refusal};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 const RULE: &str = "pipeline";
 
-pub static PIPELINE: Rule = Rule {
-    signature: RuleSignature {
-        name: RULE,
-        version: 1,
-        formals: &[
-            Formal::one("loop", Sort::Loop),
-            Formal::optional("stages", Sort::Int),
-        ],
-        summary: "copies what later iterations of a loop need while an earlier one computes",
-        page: "\
-`pipeline(k.o, stages: 2)` lets every iteration of `k.o` fill the local buffers of the next one before it computes \
-(software pipelining, double buffering): the buffers that the loop's body allocates and its first statements fill get \
-one more dimension, of `stages` slots, and live around the loop; the first `stages - 1` fillings stand in front of it. \
-So copies and arithmetic overlap, and where threads of a device share the buffers, one barrier is left of two. \
-`stage` the arrays at the loop first, and do this last: loops of the copies that are bound or unrolled stay so.
-
-**Legal** if the loop is serial and steps by one, if nothing in it writes what the fillings read, and if filling a \
-buffer does nothing else and cannot fail.
-
-```lathe
-kernel mv(A: f32[M, N], x: f32[N]) -> (y: f32[M]) {
-    y[i] = sum[j](A[i, j] * x[j])
+rule! {
+    /// `pipeline(k.o, stages: 2)` lets every iteration of `k.o` fill the local buffers of the next one before it
+    /// computes (software pipelining, double buffering): the buffers that the loop's body allocates and its first
+    /// statements fill get one more dimension, of `stages` slots, and live around the loop; the first `stages - 1`
+    /// fillings stand in front of it. So copies and arithmetic overlap, and where threads of a device share the
+    /// buffers, one barrier is left of two. `stage` the arrays at the loop first, and do this last: loops of the copies
+    /// that are bound or unrolled stay so.
+    ///
+    /// **Legal** if the loop is serial and steps by one, if nothing in it writes what the fillings read, and if filling
+    /// a buffer does nothing else and cannot fail.
+    ///
+    /// ```lathe
+    /// kernel mv(A: f32[M, N], x: f32[N]) -> (y: f32[M]) {
+    ///     y[i] = sum[j](A[i, j] * x[j])
+    /// }
+    /// strategy ahead for mv = split(j, 64) ; reorder(j.o, i, j.i) ; stage(x, at: j.o, space: stack) ; pipeline(j.o)
+    /// ```
+    pub static PIPELINE = pipeline, version 1, (loop: one Loop, stages: optional Int), apply,
+        "copies what later iterations of a loop need while an earlier one computes";
 }
-strategy ahead for mv = split(j, 64) ; reorder(j.o, i, j.i) ; stage(x, at: j.o, space: stack) ; pipeline(j.o)
-```
-",
-    },
-    apply,
-};
 
 fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     let cursor = &work.cursor();
-    args.check(&PIPELINE.signature)?;
     let path = names::find_one_loop(cursor, RULE, &args.path(RULE, "loop", 0)?)?;
     let stages = args.opt_positive(RULE, "stages", 1)?.unwrap_or(2);
     let (l, s) = require_serial(work, loop_at_work(work, &path)?, RULE)?;

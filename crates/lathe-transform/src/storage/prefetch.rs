@@ -4,54 +4,43 @@ use super::{make, scope};
 use crate::args::Args;
 use crate::codes;
 use crate::names;
-use crate::rule::Rule;
+use crate::rule;
 use crate::work::Work;
 use lathe_ir::expr::{Access, View};
 use lathe_ir::{BufId, Executor, Stmt, StmtKind, VarId, build, visit};
 use lathe_strategy::evidence::Kind;
-use lathe_strategy::syntax::{Formal, Sort};
-use lathe_strategy::{Claim, Refusal, RuleSignature};
+use lathe_strategy::{Claim, Refusal};
 use std::collections::HashMap;
 
 const RULE: &str = "prefetch";
 /// Bytes of a line of the caches.
 const LINE: i64 = 64;
 
-pub static PREFETCH: Rule = Rule {
-    signature: RuleSignature {
-        name: RULE,
-        version: 1,
-        formals: &[
-            Formal::one("array", Sort::Buffer),
-            Formal::one("at", Sort::Loop),
-            Formal::optional("ahead", Sort::Int),
-            Formal::optional("within", Sort::Loop),
-        ],
-        summary: "software prefetch: loads into a cache what a later iteration reads of an array",
-        page: "\
-`prefetch(A, at: k.o, ahead: 8)` lets every iteration of `k.o` prefetch the elements of `A` that the same reads touch 8 \
-iterations later, so that they are in the second cache by then. Without `ahead:` it is the next iteration; `within:` \
-names a loop inside, and only what is read there is prefetched. Vector loops prefetch once per line and not per lane, so \
-vectorize first. Processors read ahead by themselves, but not beyond pages, and not of many rows at a time.
-
-Always legal: it changes nothing but the caches, and elements beyond the array may be prefetched. Refused where it would \
-have to read other data to know for what (`A[X[i]]`), for loops whose iterations run at the same time (the next one is \
-another thread's), and for arrays that are not parameters.
-
-```lathe
-kernel mv(A: f32[M, N], x: f32[N]) -> (y: f32[M]) {
-    y[i] = sum[j](A[i, j] * x[j])
+rule! {
+    /// `prefetch(A, at: k.o, ahead: 8)` lets every iteration of `k.o` prefetch the elements of `A` that the same reads
+    /// touch 8 iterations later, so that they are in the second cache by then. Without `ahead:` it is the next
+    /// iteration; `within:` names a loop inside, and only what is read there is prefetched. Vector loops prefetch once
+    /// per line and not per lane, so vectorize first. Processors read ahead by themselves, but not beyond pages, and
+    /// not of many rows at a time.
+    ///
+    /// Always legal: it changes nothing but the caches, and elements beyond the array may be prefetched. Refused where
+    /// it would have to read other data to know for what (`A[X[i]]`), for loops whose iterations run at the same time
+    /// (the next one is another thread's), and for arrays that are not parameters.
+    ///
+    /// ```lathe
+    /// kernel mv(A: f32[M, N], x: f32[N]) -> (y: f32[M]) {
+    ///     y[i] = sum[j](A[i, j] * x[j])
+    /// }
+    /// strategy ahead for mv = split(j, 16) ; factor(y, j.i) ; vectorize(j.i, vector(f32)) ; prefetch(A, at: i)
+    /// ```
+    pub static PREFETCH = prefetch, version 1,
+        (array: one Buffer, at: one Loop, ahead: optional Int, within: optional Loop),
+        apply,
+        "software prefetch: loads into a cache what a later iteration reads of an array";
 }
-strategy ahead for mv = split(j, 16) ; factor(y, j.i) ; vectorize(j.i, vector(f32)) ; prefetch(A, at: i)
-```
-",
-    },
-    apply,
-};
 
 fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     let cursor = &work.cursor();
-    args.check(&PREFETCH.signature)?;
     let buffer = names::find_buffer(cursor, RULE, &args.path(RULE, "array", 0)?)?;
     let path = names::find_one_loop(cursor, RULE, &args.path(RULE, "at", 1)?)?;
     let ahead = args.opt_positive(RULE, "ahead", 2)?.unwrap_or(1);

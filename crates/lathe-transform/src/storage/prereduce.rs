@@ -5,7 +5,7 @@ use super::materialize::{Found, around, arrays, element, refuse, within};
 use crate::args::Args;
 use crate::laws;
 use crate::names;
-use crate::rule::Rule;
+use crate::rule;
 use crate::work::Work;
 use lathe_diagnostics::Places;
 use lathe_ir::expr::{Access, Expr};
@@ -14,46 +14,35 @@ use lathe_ir::visit;
 use lathe_ir::{Buffer, Label, Loop, Reduce, Stmt, StmtKind, Store, VarId, build};
 use lathe_prove::Which;
 use lathe_strategy::evidence::Kind;
-use lathe_strategy::syntax::{Formal, Sort};
-use lathe_strategy::{Claim, Refusal, RuleSignature};
+use lathe_strategy::{Claim, Refusal};
 use std::collections::HashMap;
 use std::sync::Arc;
 
 const RULE: &str = "prereduce";
 
-pub static PREREDUCE: Rule = Rule {
-    signature: RuleSignature {
-        name: RULE,
-        version: 1,
-        formals: &[
-            Formal::one("label", Sort::Label),
-            Formal::optional("name", Sort::Word),
-        ],
-        summary: "reduces inside of a scan first, in a nest of its own, before its results are scanned",
-        page: "\
-`prereduce(s)` takes a scan of reductions apart: first a nest `s.part` reduces the innermost loops, for each iteration \
-of the loops around them, into a local array `s.part` (or `name:`); then the old nest combines what stands there, \
-without these loops. Iterations of the scan waited for one another; those of the new nest do not, so that they can be \
-shared by threads, and the reduction can be spread over lanes. That takes as much memory as the scan has results.
-
-The innermost loops are those that hold nothing but the reduction and that the place of its result does not depend on. \
-Legal if nothing that the values read is written by the statement, if its loops make a box, and if the operator is \
-associative and has an identity. The result is associated differently, which is recorded.
-
-```lathe
-kernel sums(A: f32[N, M]) -> (s: f32[N]) {
-    s[i] = scan(sum)[i](sum[j](A[i, j]))
+rule! {
+    /// `prereduce(s)` takes a scan of reductions apart: first a nest `s.part` reduces the innermost loops, for each
+    /// iteration of the loops around them, into a local array `s.part` (or `name:`); then the old nest combines what
+    /// stands there, without these loops. Iterations of the scan waited for one another; those of the new nest do not,
+    /// so that they can be shared by threads, and the reduction can be spread over lanes. That takes as much memory as
+    /// the scan has results.
+    ///
+    /// The innermost loops are those that hold nothing but the reduction and that the place of its result does not
+    /// depend on. Legal if nothing that the values read is written by the statement, if its loops make a box, and if
+    /// the operator is associative and has an identity. The result is associated differently, which is recorded.
+    ///
+    /// ```lathe
+    /// kernel sums(A: f32[N, M]) -> (s: f32[N]) {
+    ///     s[i] = scan(sum)[i](sum[j](A[i, j]))
+    /// }
+    /// strategy par for sums = prereduce(s) ; parallel(s.part.i)
+    /// ```
+    pub static PREREDUCE = prereduce, version 1, (label: one Label, name: optional Word), apply,
+        "reduces inside of a scan first, in a nest of its own, before its results are scanned";
 }
-strategy par for sums = prereduce(s) ; parallel(s.part.i)
-```
-",
-    },
-    apply,
-};
 
 fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     let cursor = &work.cursor();
-    args.check(&PREREDUCE.signature)?;
     let label = args.path(RULE, "label", 0)?;
     let root = within(cursor, names::find_family(cursor, &label)?, &label);
     let Some(stmt) = cursor.at(&root) else {

@@ -6,7 +6,8 @@ use crate::args::Args;
 use crate::codes;
 use crate::laws::{self, Relied};
 use crate::names;
-use crate::rule::{Cursor, Rule};
+use crate::rule;
+use crate::rule::Cursor;
 use crate::work::Work;
 use lathe_diagnostics::Places;
 use lathe_ir::expr::{Access, Expr, ExprKind, View};
@@ -18,50 +19,39 @@ use lathe_ir::{
 };
 use lathe_prove::Which;
 use lathe_strategy::evidence::{Kind, Within};
-use lathe_strategy::syntax::{Formal, Sort};
-use lathe_strategy::{Claim, Refusal, RuleSignature};
+use lathe_strategy::{Claim, Refusal};
 use std::sync::Arc;
 
 const RULE: &str = "prescan";
 
-pub static PRESCAN: Rule = Rule {
-    signature: RuleSignature {
-        name: RULE,
-        version: 1,
-        formals: &[
-            Formal::one("array", Sort::Buffer),
-            Formal::one("loop", Sort::Loop),
-            Formal::optional("combine", Sort::Word),
-        ],
-        summary: "reduce-then-scan: lets every block of a scan start from the total of the blocks before",
-        page: "\
-`prescan(s.acc, i.o)` (*reduce-then-scan*) makes the blocks `i.o` of a scan independent: a first loop, `i.o.total`, reduces every block on \
-its own (`s.total`); the totals are combined one after the other (`s.carry`); then each block starts from the total of \
-all blocks before it. The values are computed twice, but both loops can be made `parallel`. Let the blocks of a few \
-threads fit the caches together (`split` twice, `prescan` inside), and memory is still traversed once.
-
-`combine: tree` combines the totals of a power of two of blocks in rounds, of which each doubles how many blocks a total \
-stands for (Sklansky): loops `p` of statements `s.double`, `s.double2`, …, whose iterations are independent.
-
-Legal for a running value (`s.acc`, an array without dimensions) that the loop changes only by reductions \
-of one target whose operator is associative and has an identity; what they add may not depend on what the \
-loop writes. Blocks keep their order, so that the operator need not be commutative. The result is associated \
-differently, which is recorded.
-
-```lathe
-kernel prefix(x: i32[N]) -> (s: i32[N]) {
-    s[i] = scan(sum)[i](x[i])
+rule! {
+    /// `prescan(s.acc, i.o)` (*reduce-then-scan*) makes the blocks `i.o` of a scan independent: a first loop,
+    /// `i.o.total`, reduces every block on its own (`s.total`); the totals are combined one after the other
+    /// (`s.carry`); then each block starts from the total of all blocks before it. The values are computed twice, but
+    /// both loops can be made `parallel`. Let the blocks of a few threads fit the caches together (`split` twice,
+    /// `prescan` inside), and memory is still traversed once.
+    ///
+    /// `combine: tree` combines the totals of a power of two of blocks in rounds, of which each doubles how many blocks
+    /// a total stands for (Sklansky): loops `p` of statements `s.double`, `s.double2`, …, whose iterations are
+    /// independent.
+    ///
+    /// Legal for a running value (`s.acc`, an array without dimensions) that the loop changes only by reductions of one
+    /// target whose operator is associative and has an identity; what they add may not depend on what the loop writes.
+    /// Blocks keep their order, so that the operator need not be commutative. The result is associated differently,
+    /// which is recorded.
+    ///
+    /// ```lathe
+    /// kernel prefix(x: i32[N]) -> (s: i32[N]) {
+    ///     s[i] = scan(sum)[i](x[i])
+    /// }
+    /// strategy par for prefix = split(i, 1024) ; prescan(s.acc, i.o) ; parallel(i.o.total) ; parallel(i.o)
+    /// ```
+    pub static PRESCAN = prescan, version 1, (array: one Buffer, loop: one Loop, combine: optional Word), apply,
+        "reduce-then-scan: lets every block of a scan start from the total of the blocks before";
 }
-strategy par for prefix = split(i, 1024) ; prescan(s.acc, i.o) ; parallel(i.o.total) ; parallel(i.o)
-```
-",
-    },
-    apply,
-};
 
 fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     let cursor = &work.cursor();
-    args.check(&PRESCAN.signature)?;
     let buffer = names::find_buffer(cursor, RULE, &args.path(RULE, "array", 0)?)?;
     let path = names::find_one_loop(cursor, RULE, &args.path(RULE, "loop", 1)?)?;
     let l = names::loop_at(cursor, RULE, &path)?;

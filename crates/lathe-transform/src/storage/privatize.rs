@@ -14,7 +14,8 @@ use crate::args::Args;
 use crate::codes;
 use crate::laws::{self, Relied};
 use crate::names;
-use crate::rule::{Cursor, Rule};
+use crate::rule;
+use crate::rule::Cursor;
 use crate::work::Work;
 use lathe_analysis::Env;
 use lathe_diagnostics::Places;
@@ -29,77 +30,60 @@ use lathe_poly::Linear;
 use lathe_poly::bounds;
 use lathe_prove::Which;
 use lathe_strategy::evidence::{Kind, Partial, Within};
-use lathe_strategy::syntax::{Formal, Sort};
-use lathe_strategy::{Claim, Obligation, Refusal, RuleSignature};
+use lathe_strategy::{Claim, Obligation, Refusal};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-const FORMALS: &[Formal] = &[
-    Formal::one("array", Sort::Buffer),
-    Formal::one("loop", Sort::Loop),
-    Formal::optional("at", Sort::Loop),
-    Formal::optional("space", Sort::Word),
-    Formal::optional("name", Sort::Word),
-    Formal::optional("combine", Sort::Word),
-];
-
-pub static PRIVATIZE: Rule = Rule {
-    signature: RuleSignature {
-        name: "privatize",
-        version: 1,
-        formals: FORMALS,
-        summary: "privatization: gives every iteration of a loop its own copy of what it reduces into",
-        page: "\
-`privatize(H, c.o)` gives every iteration of `c.o` a copy of the elements of `H` that it reduces into: the copies \
-start from the identity of the operator, the loop reduces into them, and afterwards they are combined into `H`, in \
-order (`H.combine`); where the operator has no identity, each copy starts from its first element. Then iterations of `c.o` no longer touch a common element, and `parallel(c.o)` is legal. Split \
-the loop into as many chunks as there are threads first; the copies are one more dimension of one buffer, in scratch \
-memory unless `space:` says otherwise. Subscripts may depend on data: then the whole array is copied.
-
-Legal for reductions with a licence (`sum[k]`, `op=`), when nothing else in the loop writes the array, and what it reads \
-of it are other elements than those that it reduces into. The copies are made around the outermost loop that the subscripts do not depend on, or around \
-`at:`; if that is not the loop itself, the operator must be commutative. The result is associated differently, which \
-is recorded.
-
-```lathe
-kernel histogram(X: i32[N], H: inout i32[B]) {
-    for i in 0..N { H[X[i]] += 1 }
+rule! {
+    /// `privatize(H, c.o)` gives every iteration of `c.o` a copy of the elements of `H` that it reduces into: the
+    /// copies start from the identity of the operator, the loop reduces into them, and afterwards they are combined
+    /// into `H`, in order (`H.combine`); where the operator has no identity, each copy starts from its first element.
+    /// Then iterations of `c.o` no longer touch a common element, and `parallel(c.o)` is legal. Split the loop into as
+    /// many chunks as there are threads first; the copies are one more dimension of one buffer, in scratch memory
+    /// unless `space:` says otherwise. Subscripts may depend on data: then the whole array is copied.
+    ///
+    /// Legal for reductions with a licence (`sum[k]`, `op=`), when nothing else in the loop writes the array, and what
+    /// it reads of it are other elements than those that it reduces into. The copies are made around the outermost loop
+    /// that the subscripts do not depend on, or around `at:`; if that is not the loop itself, the operator must be
+    /// commutative. The result is associated differently, which is recorded.
+    ///
+    /// ```lathe
+    /// kernel histogram(X: i32[N], H: inout i32[B]) {
+    ///     for i in 0..N { H[X[i]] += 1 }
+    /// }
+    /// strategy par for histogram = split(i, 1024) ; privatize(H, i.o) ; parallel(i.o)
+    /// ```
+    pub static PRIVATIZE = privatize, version 1,
+        (array: one Buffer, loop: one Loop, at: optional Loop, space: optional Word, name: optional Word, combine: optional Word),
+        apply,
+        "privatization: gives every iteration of a loop its own copy of what it reduces into";
 }
-strategy par for histogram = split(i, 1024) ; privatize(H, i.o) ; parallel(i.o)
-```
-",
-    },
-    apply,
-};
 
-pub static FACTOR: Rule = Rule {
-    signature: RuleSignature {
-        name: "factor",
-        version: 1,
-        formals: FORMALS,
-        summary: "splits a reduction into independent partial ones, for example one per vector lane (Halide's rfactor)",
-        page: "\
-`factor(s, i.i)` (Halide's and TVM's `rfactor`) splits the reduction into `s` by the loop `i.i`: each of its iterations accumulates into an element \
-of its own, and the partial results are combined in order afterwards (`s.combine`). It is `privatize` with the \
-partial results on the stack (`space: register` keeps them in registers); `i.i` needs a constant number of \
-iterations, so split the reduced loop first. Then `i.i` can be vectorized or unrolled.
-
-`combine: tree` is a tree reduction: it combines the second half of the partial results into the first, until one is left: loops \
-`s.halve.p`, `s.halve2.p`, … that lanes can run, so that sixteen lanes take four steps and not sixteen that wait for one \
-another. It needs a commutative operator with an identity and a constant number of partial results.
-
-Legality is that of `privatize`.
-
-```lathe
-kernel dot(x: f32[N], y: f32[N]) -> (s: f32) {
-    s = sum[i](x[i] * y[i])
+rule! {
+    /// `factor(s, i.i)` (Halide's and TVM's `rfactor`) splits the reduction into `s` by the loop `i.i`: each of its
+    /// iterations accumulates into an element of its own, and the partial results are combined in order afterwards
+    /// (`s.combine`). It is `privatize` with the partial results on the stack (`space: register` keeps them in
+    /// registers); `i.i` needs a constant number of iterations, so split the reduced loop first. Then `i.i` can be
+    /// vectorized or unrolled.
+    ///
+    /// `combine: tree` is a tree reduction: it combines the second half of the partial results into the first, until
+    /// one is left: loops `s.halve.p`, `s.halve2.p`, … that lanes can run, so that sixteen lanes take four steps and
+    /// not sixteen that wait for one another. It needs a commutative operator with an identity and a constant number of
+    /// partial results.
+    ///
+    /// Legality is that of `privatize`.
+    ///
+    /// ```lathe
+    /// kernel dot(x: f32[N], y: f32[N]) -> (s: f32) {
+    ///     s = sum[i](x[i] * y[i])
+    /// }
+    /// strategy lanes for dot = split(i, 64) ; factor(s, i.i) ; vectorize(i.i, vector(f32))
+    /// ```
+    pub static FACTOR = factor, version 1,
+        (array: one Buffer, loop: one Loop, at: optional Loop, space: optional Word, name: optional Word, combine: optional Word),
+        apply,
+        "splits a reduction into independent partial ones, for example one per vector lane (Halide's rfactor)";
 }
-strategy lanes for dot = split(i, 64) ; factor(s, i.i) ; vectorize(i.i, vector(f32))
-```
-",
-    },
-    apply,
-};
 
 fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     let (rule, cursor) = (work.rule(), &work.cursor());

@@ -4,45 +4,36 @@ use super::make;
 use crate::args::Args;
 use crate::codes;
 use crate::names;
-use crate::rule::Rule;
+use crate::rule;
 use crate::work::Work;
 use lathe_ir::expr::{Expr, ExprKind};
 use lathe_ir::visit::Memo;
 use lathe_ir::{BinOp, Reduce, StmtKind, Store, build};
 use lathe_strategy::evidence::Kind;
-use lathe_strategy::syntax::{Formal, Sort};
-use lathe_strategy::{Claim, Obligation, Refusal, RuleSignature};
+use lathe_strategy::{Claim, Obligation, Refusal};
 
 const RULE: &str = "reassociate";
 
-pub static REASSOCIATE: Rule = Rule {
-    signature: RuleSignature {
-        name: RULE,
-        version: 1,
-        formals: &[Formal::one("label", Sort::Label)],
-        summary: "turns chains of an associative operator into balanced trees",
-        page: "\
-`reassociate(B)` rewrites `((a + b) + c) + d` in the statements labelled `B` to `(a + b) + (c + d)`, and chains of \
-`*`, `min` and `max` likewise: shorter chains of dependent operations. The operands keep their order.
-
-On integers, `min` and `max` the result is the same; sums and products of floating-point numbers may differ in \
-their last bits, which asking for the step declares acceptable, and which is recorded. Refused where there is no \
-chain of at least four operands.
-
-```lathe
-kernel avg(A: f32[N + 3]) -> (B: f32[N]) {
-    B[i] = A[i] + A[i+1] + A[i+2] + A[i+3]
+rule! {
+    /// `reassociate(B)` rewrites `((a + b) + c) + d` in the statements labelled `B` to `(a + b) + (c + d)`, and chains
+    /// of `*`, `min` and `max` likewise: shorter chains of dependent operations. The operands keep their order.
+    ///
+    /// On integers, `min` and `max` the result is the same; sums and products of floating-point numbers may differ in
+    /// their last bits, which asking for the step declares acceptable, and which is recorded. Refused where there is no
+    /// chain of at least four operands.
+    ///
+    /// ```lathe
+    /// kernel avg(A: f32[N + 3]) -> (B: f32[N]) {
+    ///     B[i] = A[i] + A[i+1] + A[i+2] + A[i+3]
+    /// }
+    /// strategy trees for avg = reassociate(B)
+    /// ```
+    pub static REASSOCIATE = reassociate, version 1, (label: one Label), apply,
+        "turns chains of an associative operator into balanced trees";
 }
-strategy trees for avg = reassociate(B)
-```
-",
-    },
-    apply,
-};
 
 fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     let cursor = &work.cursor();
-    args.check(&REASSOCIATE.signature)?;
     let label = args.path(RULE, "label", 0)?;
     let mut effect = Effect::default();
     let mut places = lathe_diagnostics::Places::none();

@@ -6,75 +6,54 @@ use crate::args::{Args, IntoRefusal};
 use crate::codes;
 use crate::names;
 use crate::optimize;
-use crate::rule::{Cursor, Rule};
+use crate::rule;
+use crate::rule::Cursor;
 use crate::work::Work;
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::visit::Path;
 use lathe_ir::{Buffer, Space, StmtKind};
 use lathe_strategy::evidence::{Kind, Simplified};
-use lathe_strategy::syntax::{Formal, Sort};
-use lathe_strategy::{Claim, Refusal, RuleSignature};
+use lathe_strategy::{Claim, Refusal};
 use std::sync::Arc;
 
-pub static SET_LAYOUT: Rule = Rule {
-    signature: RuleSignature {
-        name: "set_layout",
-        version: 1,
-        formals: &[
-            Formal::one("array", Sort::Buffer),
-            Formal::many("layout", Sort::Data),
-        ],
-        summary: "chooses how a local buffer is laid out in memory",
-        page: "\
-`set_layout(Ap, tile(0, 8), permute(1, 0, 2))` gives a local buffer a layout: the steps `tile(dim, size)`, \
-`permute(…)` and `pad(dim, multiple)` are applied one after the other to its list of dimensions, and what they \
-leave is stored row by row. Subscripts in the program never change.
-
-Always legal for local buffers: a layout is injective. Arrays of the caller keep theirs.
-
-```lathe
-kernel mv(A: f32[M, N], x: f32[N]) -> (y: f32[M]) {
-    y[i] = sum[j](A[i, j] * x[j])
+rule! {
+    /// `set_layout(Ap, tile(0, 8), permute(1, 0, 2))` gives a local buffer a layout: the steps `tile(dim, size)`,
+    /// `permute(…)` and `pad(dim, multiple)` are applied one after the other to its list of dimensions, and what they
+    /// leave is stored row by row. Subscripts in the program never change.
+    ///
+    /// Always legal for local buffers: a layout is injective. Arrays of the caller keep theirs.
+    ///
+    /// ```lathe
+    /// kernel mv(A: f32[M, N], x: f32[N]) -> (y: f32[M]) {
+    ///     y[i] = sum[j](A[i, j] * x[j])
+    /// }
+    /// strategy packed for mv = split(i, 8) ; stage(A, at: i.o, name: Ap) ; set_layout(Ap, permute(1, 0))
+    /// ```
+    pub static SET_LAYOUT = set_layout, version 1, (array: one Buffer, layout: many Data), apply_layout,
+        "chooses how a local buffer is laid out in memory";
 }
-strategy packed for mv = split(i, 8) ; stage(A, at: i.o, name: Ap) ; set_layout(Ap, permute(1, 0))
-```
-",
-    },
-    apply: apply_layout,
-};
 
-pub static PROMOTE: Rule = Rule {
-    signature: RuleSignature {
-        name: "promote",
-        version: 1,
-        formals: &[
-            Formal::optional("array", Sort::Buffer),
-            Formal::optional("space", Sort::Word),
-        ],
-        summary: "moves a local buffer to registers, the stack, or scratch memory; makes cells values",
-        page: "\
-`promote(Cp)` moves a local buffer to registers, `promote(Cp, space: stack)` or `space: host` elsewhere. Registers \
-and the stack need constant extents; what lives in registers is fast only if all subscripts are constants after \
-unrolling and vectorizing. `promote` alone makes a value (`let`) of every local array without dimensions that one store \
-fills, before anything reads it, and never refuses.
-
-Always legal: where a buffer lives does not change what it holds.
-
-```lathe
-kernel mv(A: f32[M, N], x: f32[N]) -> (y: f32[M]) {
-    y[i] = sum[j](A[i, j] * x[j])
+rule! {
+    /// `promote(Cp)` moves a local buffer to registers, `promote(Cp, space: stack)` or `space: host` elsewhere.
+    /// Registers and the stack need constant extents; what lives in registers is fast only if all subscripts are
+    /// constants after unrolling and vectorizing. `promote` alone makes a value (`let`) of every local array without
+    /// dimensions that one store fills, before anything reads it, and never refuses.
+    ///
+    /// Always legal: where a buffer lives does not change what it holds.
+    ///
+    /// ```lathe
+    /// kernel mv(A: f32[M, N], x: f32[N]) -> (y: f32[M]) {
+    ///     y[i] = sum[j](A[i, j] * x[j])
+    /// }
+    /// strategy kept for mv = split(j, 64) ; reorder(j.o, i, j.i) ; stage(x, at: j.o, name: xs) ; promote(xs, space: stack)
+    /// ```
+    pub static PROMOTE = promote, version 1, (array: optional Buffer, space: optional Word), apply_promote,
+        "moves a local buffer to registers, the stack, or scratch memory; makes cells values";
 }
-strategy kept for mv = split(j, 64) ; reorder(j.o, i, j.i) ; stage(x, at: j.o, name: xs) ; promote(xs, space: stack)
-```
-",
-    },
-    apply: apply_promote,
-};
 
 fn apply_layout(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     let cursor = &work.cursor();
     let rule = SET_LAYOUT.signature.name;
-    args.check(&SET_LAYOUT.signature)?;
     let (path, buffer) = local(cursor, rule, &args.path(rule, "array", 0)?)?;
     let layout = options::layout(rule, args, 1, buffer.extents.len())?;
     let new = Buffer { layout, ..(*buffer).clone() };
@@ -85,7 +64,6 @@ fn apply_layout(work: &mut Work, args: &Args) -> Result<(), Refusal> {
 fn apply_promote(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     let cursor = &work.cursor();
     let rule = PROMOTE.signature.name;
-    args.check(&PROMOTE.signature)?;
     let Some(array) = args.opt_path(rule, "array", 0)? else {
         return work.pass(Simplified::Cell, optimize::cells_to_values);
     };

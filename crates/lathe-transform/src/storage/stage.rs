@@ -11,7 +11,8 @@ use super::scope::{self, Around, Found, Use};
 use crate::args::Args;
 use crate::codes;
 use crate::names;
-use crate::rule::{Cursor, Rule};
+use crate::rule;
+use crate::rule::Cursor;
 use crate::work::Work;
 use lathe_analysis::Env;
 use lathe_diagnostics::Places;
@@ -24,70 +25,52 @@ use lathe_ir::{
 use lathe_poly::Linear;
 use lathe_poly::bounds;
 use lathe_strategy::evidence::Kind;
-use lathe_strategy::syntax::{Formal, Sort};
-use lathe_strategy::{Claim, Refusal, RuleSignature};
+use lathe_strategy::{Claim, Refusal};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use touched::Touched;
 
 const RULE: &str = "stage";
 
-/// Which array, around which loop, and how the copy is stored: those of `accumulate`, too.
-pub(super) const FORMALS: &[Formal] = &[
-    Formal::one("array", Sort::Buffer),
-    Formal::one("at", Sort::Loop),
-    Formal::optional("space", Sort::Word),
-    Formal::optional("name", Sort::Word),
-    Formal::optional("layout", Sort::Data),
-    Formal::optional("pad", Sort::Data),
-    Formal::optional("window", Sort::Data),
-];
-
-pub static STAGE: Rule = Rule {
-    signature: RuleSignature {
-        name: RULE,
-        version: 1,
-        formals: FORMALS,
-        summary: "copies the part of an array that a loop's body uses to a local buffer",
-        page: PAGE,
-    },
-    apply,
-};
-
-const PAGE: &str = "\
-`stage(A, at: k.o)` finds the box of elements of `A` that one iteration of `k.o` uses, allocates a local buffer \
-of that size in the loop's body, copies the elements in (`copy(A)`), redirects every access, and copies what was \
-written back (`copy(A).out`). Elements that the body surely writes before it reads them are not copied in. \
-Where the box has elements that may not have been computed, or that other threads write, exactly those that the body \
-touches are copied, if each access surely happens; and where a reduction without identity begins with its first \
-element, the box is copied in only where the reduction goes on.
-
-`space:` is `host` (scratch memory, the default), `stack` or `register`; the last two need a box that constants \
-bound, so split the loops first. `name:` names the buffer (`A.s` otherwise). `layout:` may be given several times; \
-`tile(dim, size)`, `permute(…)` and `pad(dim, multiple)` are applied in this order (packing). The copying loops are \
-called `copy(A).0`, `copy(A).1`, … after the dimensions.
-
-`pad: true` fills the copy with zeros up to multiples of the layout's tiles (without tiles: up to the constant \
-size of the buffer); `pad: pad(1, 32)` does so for one dimension. The rule `pad` can then run full tiles. In `space: \
-shared` the copying loops are full, too, and select between an element and zero, so that threads share them evenly.
-
-`window:` says which part it is instead of leaving that to `stage`: one `range(lo, size)`, or `range(lo, size, step)`, \
-per dimension, over loops around and sizes, for example `window: range(64 * k.o, min(64, K - 64 * k.o))`. It may be \
-larger than what is used, but not beyond the array. A wrong window is refused: every access and every copy is checked, \
-whoever found the window.
-
-Legal when every access to `A` in the body is a plain one (no call, no slice), `A` may not alias another array, and \
-no thread that runs at the same time writes elements that would be copied without being used. The checker shows that \
-every access to the buffer touches the copy of its element, that what is read was copied in or written before, and that \
-what is written is copied out.
-
-```lathe
-kernel mv(A: f32[M, N], x: f32[N]) -> (y: f32[M]) {
-    y[i] = sum[j](A[i, j] * x[j])
+rule! {
+    /// `stage(A, at: k.o)` finds the box of elements of `A` that one iteration of `k.o` uses, allocates a local buffer
+    /// of that size in the loop's body, copies the elements in (`copy(A)`), redirects every access, and copies what was
+    /// written back (`copy(A).out`). Elements that the body surely writes before it reads them are not copied in. Where
+    /// the box has elements that may not have been computed, or that other threads write, exactly those that the body
+    /// touches are copied, if each access surely happens; and where a reduction without identity begins with its first
+    /// element, the box is copied in only where the reduction goes on.
+    ///
+    /// `space:` is `host` (scratch memory, the default), `stack` or `register`; the last two need a box that constants
+    /// bound, so split the loops first. `name:` names the buffer (`A.s` otherwise). `layout:` may be given several
+    /// times; `tile(dim, size)`, `permute(…)` and `pad(dim, multiple)` are applied in this order (packing). The copying
+    /// loops are called `copy(A).0`, `copy(A).1`, … after the dimensions.
+    ///
+    /// `pad: true` fills the copy with zeros up to multiples of the layout's tiles (without tiles: up to the constant
+    /// size of the buffer); `pad: pad(1, 32)` does so for one dimension. The rule `pad` can then run full tiles. In
+    /// `space: shared` the copying loops are full, too, and select between an element and zero, so that threads share
+    /// them evenly.
+    ///
+    /// `window:` says which part it is instead of leaving that to `stage`: one `range(lo, size)`, or `range(lo, size,
+    /// step)`, per dimension, over loops around and sizes, for example `window: range(64 * k.o, min(64, K - 64 *
+    /// k.o))`. It may be larger than what is used, but not beyond the array. A wrong window is refused: every access
+    /// and every copy is checked, whoever found the window.
+    ///
+    /// Legal when every access to `A` in the body is a plain one (no call, no slice), `A` may not alias another array,
+    /// and no thread that runs at the same time writes elements that would be copied without being used. The checker
+    /// shows that every access to the buffer touches the copy of its element, that what is read was copied in or
+    /// written before, and that what is written is copied out.
+    ///
+    /// ```lathe
+    /// kernel mv(A: f32[M, N], x: f32[N]) -> (y: f32[M]) {
+    ///     y[i] = sum[j](A[i, j] * x[j])
+    /// }
+    /// strategy staged for mv = split(j, 64) ; reorder(j.o, i, j.i) ; stage(x, at: j.o, space: stack)
+    /// ```
+    pub static STAGE = stage, version 1,
+        (array: one Buffer, at: one Loop, space: optional Word, name: optional Word, layout: optional Data, pad: optional Data, window: optional Data),
+        apply,
+        "copies the part of an array that a loop's body uses to a local buffer";
 }
-strategy staged for mv = split(j, 64) ; reorder(j.o, i, j.i) ; stage(x, at: j.o, space: stack)
-```
-";
 
 /// What the user asked for.
 pub struct Options {
@@ -101,7 +84,6 @@ pub struct Options {
 
 fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     let cursor = &work.cursor();
-    args.check(&STAGE.signature)?;
     let buffer = names::find_buffer(cursor, RULE, &args.path(RULE, "array", 0)?)?;
     let mut target = names::find_one_loop(cursor, RULE, &args.path(RULE, "at", 1)?)?;
     target.push(0);

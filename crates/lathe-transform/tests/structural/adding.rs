@@ -4,22 +4,15 @@
 use crate::support::{only, parse};
 use lathe_ir::Stmt;
 use lathe_ir::text::print_function;
-use lathe_strategy::syntax::{Formal, Sort};
-use lathe_strategy::{Refusal, RuleSignature};
+use lathe_strategy::Refusal;
 use lathe_transform::names::find_one_loop;
 use lathe_transform::work::Work;
-use lathe_transform::{Arg, Args, Cursor, Edit, Rule, apply_rule, codes};
+use lathe_transform::{Arg, Args, Cursor, Edit, apply_rule, codes};
 
-static SWAP: Rule = Rule {
-    signature: RuleSignature {
-        name: "swap",
-        version: 1,
-        formals: &[Formal::one("loop", Sort::Loop)],
-        summary: "exchanges a loop with the statement behind it",
-        page: "`swap(i)` runs what follows the loop `i` before it.",
-    },
-    apply: swap,
-};
+lathe_transform::rule! {
+    /// `swap(i)` runs what follows the loop `i` before it.
+    static SWAP = swap, version 1, (loop: one Loop), swap, "exchanges a loop with the statement behind it";
+}
 
 fn swap(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     let path = find_one_loop(&work.cursor(), work.rule(), &args.path(work.rule(), "loop", 0)?)?;
