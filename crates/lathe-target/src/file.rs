@@ -31,6 +31,9 @@ pub(crate) struct File {
     pub code: Option<Code>,
     #[serde(default)]
     pub facts: BTreeMap<String, Fact>,
+    /// See [`crate::Costs`].
+    #[serde(default)]
+    pub costs: BTreeMap<String, f64>,
     /// Facts of the file's own, for strategies that ask for them.
     #[serde(default)]
     pub extra: BTreeMap<String, Fact>,
@@ -113,7 +116,7 @@ impl File {
         if text.trim_start().starts_with(['{', '[']) && !text.trim_start().starts_with("[[") {
             let file: File = serde_json::from_str(text)
                 .map_err(|e| form(format!("this is not a machine file: {e}")).help(HELP))?;
-            let stated = [&file.facts, &file.extra].iter().any(|f| !f.is_empty());
+            let stated = [&file.facts, &file.extra].iter().any(|f| !f.is_empty()) || !file.costs.is_empty();
             let levels =
                 !(stated || file.base.is_some() || file.code.is_some() || !file.processors.is_empty());
             return match file.format {
@@ -166,10 +169,10 @@ impl File {
             ));
         }
         let own = !self.memories.is_empty();
-        let merge = |mut a: BTreeMap<String, Fact>, b: BTreeMap<String, Fact>| {
+        fn merge<T>(mut a: BTreeMap<String, T>, b: BTreeMap<String, T>) -> BTreeMap<String, T> {
             a.extend(b);
             a
-        };
+        }
         Ok(File {
             format: self.format,
             name: self.name,
@@ -177,6 +180,7 @@ impl File {
             base: None,
             code: self.code.or(under.code),
             facts: merge(under.facts, self.facts),
+            costs: merge(under.costs, self.costs),
             extra: merge(under.extra, self.extra),
             processors: self.processors,
             memories: if own { self.memories } else { under.memories },

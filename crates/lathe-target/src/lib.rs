@@ -4,12 +4,14 @@
 //! how much fits), facts about it ([`Machine`]), and what compilers call it ([`Code`]). A file may be based on another.
 
 pub mod codes;
+mod costs;
 mod file;
 mod host;
 mod levels;
 pub mod model;
 
 pub use codes::CODES;
+pub use costs::Costs;
 pub use file::{Code, FORMAT};
 pub use host::has;
 pub use model::Model;
@@ -70,6 +72,7 @@ pub struct Machine {
     pub memory_bytes_per_cycle: u64,
     /// Hardware threads this process may use.
     pub threads: u64,
+    pub costs: Costs,
     /// Further facts, by name.
     pub more: BTreeMap<String, Value>,
 }
@@ -224,6 +227,7 @@ impl Machine {
             core_bytes_per_cycle: 14,
             memory_bytes_per_cycle: 56,
             threads: 1,
+            costs: Costs::default(),
             more: BTreeMap::new(),
         }
     }
@@ -256,6 +260,20 @@ impl Machine {
                 Fact::Word(_) => m.masks = masks(fact).unwrap_or(m.masks),
             }
         }
+        if m.masks == Masks::Dear {
+            (m.costs.masked_arithmetic, m.costs.masked_memory) = (1.2, 3.0);
+        }
+        for (name, cost) in &file.costs {
+            let place = || place_of(text, "costs", name);
+            if m.costs.get(name).is_none() {
+                return Err(fail(format!("{}there is no cost `{}`", place(), name.escape_debug()))
+                    .help(format!("known costs: {}", Costs::NAMES.join(", "))));
+            }
+            if !costs::RANGE.contains(cost) {
+                return Err(fail(format!("{}the cost `{name}` is a number from 0.001 to 10^9", place())));
+            }
+            m.costs.set(name, *cost);
+        }
         let of = |name: &str, what: &str| Err(fail(format!("{}{what}", place_of(text, "facts", name))));
         if !m.vector_bytes.is_power_of_two() || m.vector_bytes > 4096 {
             return of(
@@ -274,7 +292,11 @@ impl Machine {
         }
         for (name, fact) in &file.extra {
             let word = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-            if FACTS.iter().any(|f| f.0 == name) || name == "cheap_masks" || !word {
+            if FACTS.iter().any(|f| f.0 == name)
+                || Costs::NAMES.contains(&name.as_str())
+                || name == "cheap_masks"
+                || !word
+            {
                 let place = place_of(text, "extra", name);
                 return Err(fail(format!(
                     "{place}`{}` is no name of a fact under `[extra]`",
@@ -310,7 +332,7 @@ impl Machine {
     }
 
     /// A fact by the name that strategies use: those of the fields, `cheap_masks`, `vector(f32)` (lanes of a type in
-    /// one register), and further ones of the machine's file.
+    /// one register), costs, and further ones of the machine's file.
     pub fn fact(&self, name: &str) -> Option<Value> {
         let element = name.strip_prefix("vector(").and_then(|n| n.strip_suffix(')'));
         if let Some(ty) = element {
@@ -334,7 +356,7 @@ impl Machine {
             "memory_bytes_per_cycle" => self.memory_bytes_per_cycle,
             "fma" => return Some(Value::Bool(self.fma)),
             "cheap_masks" => return Some(Value::Bool(self.masks == Masks::Cheap)),
-            _ => return self.more.get(name).cloned(),
+            _ => return self.more.get(name).cloned().or_else(|| self.costs.get(name).map(Value::Float)),
         };
         Some(Value::Int(v as i64))
     }
@@ -419,12 +441,19 @@ mod tests {
             [facts]
             l2_bytes = 2097152
             threads = 8
+            [costs]
+            gather = 1.25
+            masked_memory = 2
             [extra]
             turbo = true
         "#;
         let m = Machine::parse(text).unwrap();
         assert_eq!((m.vector_bytes, m.l2_bytes, m.threads), (32, 2 << 20, 8));
         assert_eq!(m.fact("turbo"), Some(Value::Bool(true)));
+        let usual = Machine::find("x86-64-v3").unwrap().costs;
+        assert_eq!((usual.gather, usual.masked_arithmetic, usual.masked_memory), (2.5, 1.2, 3.0));
+        assert_eq!(m.costs, Costs { gather: 1.25, masked_memory: 2.0, ..usual });
+        assert_eq!(m.fact("gather"), Some(Value::Float(1.25)));
         assert_eq!(m.code.cpu, "x86-64-v3");
         let levels = Model::parse(text).unwrap();
         assert_eq!((levels.name.as_str(), levels.layers()), ("mine", 7));
@@ -436,6 +465,11 @@ mod tests {
         assert!(Machine::parse(&with("")).is_ok());
         for (text, code, words) in [
             (with("colour = 3"), codes::FORM, "colour"),
+            (with("[costs]\ncolour = 3"), codes::MODEL, "line 5"),
+            (with("[costs]\ngather = 0"), codes::MODEL, "line 5"),
+            (with("[costs]\ngather = nan"), codes::MODEL, "gather"),
+            (with("[costs]\ngather = \"dear\""), codes::FORM, "line 5"),
+            (with("[extra]\ngather = 3"), codes::MODEL, "gather"),
             (with("[facts]\nl1_byte = 3"), codes::MODEL, "l1_byte"),
             (with("[facts]\nl1_bytes = -3"), codes::MODEL, "l1_bytes"),
             (with("[facts]\nl1_bytes = \"many\""), codes::MODEL, "l1_bytes"),
