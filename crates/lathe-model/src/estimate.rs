@@ -9,11 +9,6 @@ use lathe_ir::{Function, Scalar, Stage, build, visit};
 use lathe_target::Machine;
 use std::collections::{BTreeMap, HashMap};
 
-/// Bytes per cycle and thread from the second cache and the third.
-const BANDWIDTH: [f64; 2] = [64.0, 20.0];
-/// Of what instructions and traffic take, so much does not overlap.
-const SERIAL: f64 = 0.25;
-
 /// How long one call takes, in cycles of the slowest thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Estimate {
@@ -23,12 +18,14 @@ pub struct Estimate {
     pub traffic: f64,
     /// Starting loops, threads and buffers.
     pub overhead: f64,
+    /// See [`lathe_target::Costs::serial`].
+    pub serial: f64,
 }
 
 impl Estimate {
     pub fn cycles(&self) -> f64 {
         let (a, b) = (self.instructions, self.traffic);
-        a.max(b) + SERIAL * a.min(b) + self.overhead
+        a.max(b) + self.serial * a.min(b) + self.overhead
     }
 }
 
@@ -58,6 +55,7 @@ pub fn estimate(func: &Function, sizes: &BTreeMap<String, i64>, machine: &Machin
     let (instructions, overhead) = Walk::new(machine, &names, func.stage == Stage::Plain).total(&known.body);
     let moved = Traffic { machine, known: &names, values: Values::new(), at_once: 1.0 }.of(&known.body);
     let memory = machine.core_bytes_per_cycle.max(1) as f64;
-    let bytes = moved[0] / BANDWIDTH[0] + moved[1] / BANDWIDTH[1] + moved[2] / memory;
-    Estimate { instructions, traffic: bytes, overhead }
+    let costs = &machine.costs;
+    let bytes = moved[0] / costs.l2_bytes_per_cycle + moved[1] / costs.l3_bytes_per_cycle + moved[2] / memory;
+    Estimate { instructions, traffic: bytes, overhead, serial: costs.serial }
 }

@@ -14,31 +14,8 @@ use lathe_ir::{
     Access, BinOp, BufId, Executor, Expr, ExprKind, Loop, MathFn, Reduce, ReduceOp, Space, Stmt, StmtKind,
     Type, VarId,
 };
-use lathe_target::{Machine, Masks};
+use lathe_target::{Costs, Machine, Masks};
 use std::collections::HashMap;
-
-/// Per cycle: arithmetic, loads, stores, instructions of any kind.
-const ARITHMETIC: f64 = 2.0;
-const LOADS: f64 = 2.0;
-const STORES: f64 = 1.0;
-const ISSUE: f64 = 5.0;
-/// Latency of an addition, in that of a fused multiply-add.
-const ADD: f64 = 0.6;
-/// Latencies of a division and of a root, in the same.
-const DIVISION: f64 = 3.3;
-const ROOT: f64 = 4.8;
-/// Registers that are stored and loaded again for one that there are too few of.
-const SPILLED: f64 = 1.5;
-/// Loads and stores for one element of a vector whose elements lie apart in memory.
-const GATHER: f64 = 2.5;
-const SCATTER: f64 = 1.5;
-/// Cycles until a stored value can be loaded again; until that is so for a vector that parts of two stored ones make up.
-const FORWARD: f64 = 5.0;
-const PIECED: f64 = 20.0;
-/// Cycles of starting a loop, of allocating and freeing a buffer, of one parallel loop, and of waking each thread.
-const START: f64 = 4.0;
-const BUFFER: f64 = 40.0;
-const THREADS: f64 = 4_000.0;
 
 /// Every loop around.
 const ALL_LEVELS: u64 = u64::MAX;
@@ -92,9 +69,9 @@ struct Bag {
 
 impl Bag {
     /// Cycles of loads that wait until neighbours that were stored just before are in the cache.
-    fn pieced(&self) -> f64 {
+    fn pieced(&self, costs: &Costs) -> f64 {
         let waits = |p: &Place| self.stored.iter().any(|(q, width)| p.crosses(q, *width as i64));
-        self.loaded.iter().filter(|l| waits(&l.0)).map(|l| l.1 * PIECED).sum()
+        self.loaded.iter().filter(|l| waits(&l.0)).map(|l| l.1 * costs.pieced).sum()
     }
 }
 
@@ -167,7 +144,7 @@ impl<'a> Walk<'a> {
         if let Some((b, _)) = s.as_alloc()
             && !matches!(b.space, Space::Register | Space::Stack)
         {
-            self.overhead += BUFFER * times;
+            self.overhead += self.machine.costs.buffer * times;
         }
         let again = if matches!(s.kind(), StmtKind::While { .. }) { UNKNOWN_TRIPS } else { 1.0 };
         self.leaf(s, times * again);
@@ -194,7 +171,7 @@ impl<'a> Walk<'a> {
         let around = self.at_once;
         let threads = match l.exec {
             Executor::Cpu if self.machine.threads > 1 => {
-                self.overhead += if around > 1.0 { 0.0 } else { THREADS * times };
+                self.overhead += if around > 1.0 { 0.0 } else { self.machine.costs.wake * times };
                 self.at_once *= trips;
                 // Those that the loops around left.
                 let threads = self.machine.threads as f64;
@@ -221,7 +198,7 @@ impl<'a> Walk<'a> {
             let inner = if serial { times * weight / threads } else { times };
             self.path.push(Level { var: l.binder.id, trips: weight, kind });
             if serial {
-                self.overhead += START * times;
+                self.overhead += self.machine.costs.loop_start * times;
                 let plain = self.plain || matches!(l.body.establishes(), Some(Establishes::Checked(_)));
                 let bag = Bag { iterations: inner, plain, ..Bag::default() };
                 let outer = std::mem::replace(&mut self.bag, bag);
@@ -247,13 +224,18 @@ impl<'a> Walk<'a> {
     /// Adds what the bag takes.
     fn finish(&mut self) {
         let bag = std::mem::take(&mut self.bag);
+        let costs = &self.machine.costs;
         let needed: f64 = bag.registers.values().sum::<f64>() + 2.0;
-        let spilled = (needed - self.machine.vector_registers as f64).max(0.0) * SPILLED * bag.iterations;
+        let spilled =
+            (needed - self.machine.vector_registers as f64).max(0.0) * costs.spilled * bag.iterations;
         let (loads, stores) = (bag.loads + spilled, bag.stores + spilled);
-        let issue = (bag.arithmetic + loads + stores + 2.0 * bag.iterations) / ISSUE;
-        let throughput = (bag.arithmetic / ARITHMETIC).max(loads / LOADS).max(stores / STORES).max(issue);
+        let issue = (bag.arithmetic + loads + stores + 2.0 * bag.iterations) / costs.issued_per_cycle;
+        let throughput = (bag.arithmetic / costs.arithmetic_per_cycle)
+            .max(loads / costs.loads_per_cycle)
+            .max(stores / costs.stores_per_cycle)
+            .max(issue);
         // A compiler makes no lanes whose loads would wait, either.
-        let pieced = bag.pieced();
+        let pieced = bag.pieced(costs);
         let lanes = match bag.plain && bag.chain == 0.0 && !bag.apart && pieced == 0.0 && bag.widest > 0.0 {
             true => (self.machine.vector_bytes as f64 / bag.widest).max(1.0),
             false => 1.0,
@@ -286,8 +268,9 @@ impl<'a> Walk<'a> {
     fn masks(&self) -> (f64, f64) {
         match (self.lanes(), self.machine.masks) {
             (Some((_, w, true)), Masks::None) => (1.0, w),
-            (Some((_, _, true)), Masks::Dear) => (1.2, 3.0),
-            (Some((_, _, true)), Masks::Cheap) => (1.0, 1.2),
+            (Some((_, _, true)), _) => {
+                (self.machine.costs.masked_arithmetic, self.machine.costs.masked_memory)
+            }
             _ => (1.0, 1.0),
         }
     }
@@ -377,8 +360,8 @@ impl<'a> Walk<'a> {
             // Wide vectors that begin anywhere cross lines.
             Along::Next => vectors * if self.machine.vector_bytes >= 64 { 1.3 } else { 1.1 },
             // One by one, and put together.
-            Along::Apart if stores => SCATTER * width,
-            Along::Apart => GATHER * width,
+            Along::Apart if stores => self.machine.costs.scatter * width,
+            Along::Apart => self.machine.costs.gather * width,
         }
     }
 
@@ -496,7 +479,7 @@ impl<'a> Walk<'a> {
             ReduceOp::ArgMin | ReduceOp::ArgMax => 2.5,
             ReduceOp::User(_) => 3.0,
             _ if r.contract => 1.0,
-            _ => ADD,
+            _ => self.machine.costs.add_latency,
         };
         let in_turn = self.written_out(|v| !p.mentions(v));
         let lanes = self.lanes().filter(|l| !p.mentions(l.0)).map_or(1.0, |l| l.1);
@@ -526,12 +509,13 @@ impl<'a> Walk<'a> {
         };
         let waits = |a: &Access| Place::of(a, self.known).is_some_and(|p| behind(&p));
         let same = |a: &Access| !target.mentions(inner) && *a == st.target;
+        let costs = &self.machine.costs;
         let cycles_of = |steps: f64| steps * self.machine.fma_latency as f64;
-        let cycles = if let Some(steps) = latency(&st.value, &waits, &mut HashMap::new()) {
-            (cycles_of(steps) + FORWARD) * self.written_out(|_| true)
-        } else if let Some(steps) = latency(&st.value, &same, &mut HashMap::new()) {
+        let cycles = if let Some(steps) = latency(costs, &st.value, &waits, &mut HashMap::new()) {
+            (cycles_of(steps) + costs.forward) * self.written_out(|_| true)
+        } else if let Some(steps) = latency(costs, &st.value, &same, &mut HashMap::new()) {
             // A sum that is written as a store.
-            let wait = if self.in_registers(&target) { 0.0 } else { FORWARD };
+            let wait = if self.in_registers(&target) { 0.0 } else { costs.forward };
             (cycles_of(steps) + wait) * self.written_out(|v| !target.mentions(v))
         } else {
             return;
@@ -542,18 +526,23 @@ impl<'a> Walk<'a> {
 
 /// Latency of an expression from the last of some loads on, in that of a fused multiply-add; `None` if there is none
 /// in it.
-fn latency(e: &Expr, of: &impl Fn(&Access) -> bool, known: &mut HashMap<usize, Option<f64>>) -> Option<f64> {
+fn latency(
+    costs: &Costs,
+    e: &Expr,
+    of: &impl Fn(&Access) -> bool,
+    known: &mut HashMap<usize, Option<f64>>,
+) -> Option<f64> {
     if let Some(found) = known.get(&e.address()) {
         return *found;
     }
     let found = match e.kind() {
         ExprKind::Load(a) => of(a).then_some(0.0),
         kind => {
-            let longest = e.children().iter().filter_map(|c| latency(c, of, known)).reduce(f64::max);
+            let longest = e.children().iter().filter_map(|c| latency(costs, c, of, known)).reduce(f64::max);
             let one = match kind {
-                ExprKind::Binary(BinOp::Add | BinOp::Sub, ..) => ADD,
-                ExprKind::Binary(BinOp::Div, ..) => DIVISION,
-                ExprKind::Math(MathFn::Sqrt, _) => ROOT,
+                ExprKind::Binary(BinOp::Add | BinOp::Sub, ..) => costs.add_latency,
+                ExprKind::Binary(BinOp::Div, ..) => costs.division_latency,
+                ExprKind::Math(MathFn::Sqrt, _) => costs.root_latency,
                 ExprKind::Binary(BinOp::Min | BinOp::Max, a, _) if a.ty().is_float() => 2.0,
                 ExprKind::Call(..) => 5.0,
                 ExprKind::Unary(..) | ExprKind::Select(..) => 0.5,

@@ -70,12 +70,10 @@ costs! {
     buffer = 40.0;
     /// A loop on threads, and waking each of them.
     wake = 4000.0;
-    /// Bytes per cycle and thread from the second cache.
+    /// Bytes per cycle and thread from the second cache; what comes from memory is among the facts.
     l2_bytes_per_cycle = 64.0;
     /// The same from the third cache.
     l3_bytes_per_cycle = 20.0;
-    /// The same from memory.
-    memory_bytes_per_cycle = 14.0;
     /// Of what instructions and traffic take, the part that does not overlap.
     serial = 0.25;
 }
