@@ -35,7 +35,7 @@ impl Known<'_> {
 /// What is known at a place.
 #[derive(Clone)]
 pub(crate) struct Facts<'w> {
-    /// From ranges; with guards; with stated facts. The later ones exist where they say more.
+    /// From ranges; with guards; with stated facts. The second and the third are `None` where they would add nothing.
     tiers: [Option<Known<'w>>; 3],
 }
 

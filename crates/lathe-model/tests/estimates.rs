@@ -3,7 +3,7 @@
 use lathe_diagnostics::FileId;
 use lathe_ir::text::parse_module;
 use lathe_model::{Estimate, estimate};
-use lathe_target::{Machine, Masks};
+use lathe_target::{Costs, Machine, Masks};
 use std::collections::BTreeMap;
 
 fn on(machine: &Machine, tree: &str, sizes: &[(&str, i64)]) -> Estimate {
@@ -72,13 +72,20 @@ fn masks_cost_what_the_machine_says() {
              }}"
         )
     };
-    let cost = |masks, hi| on(&Machine { masks, ..machine() }, &lanes(hi), &[("N", 1600)]).instructions;
+    let with = |masks, costs, hi| {
+        on(&Machine { masks, costs, ..machine() }, &lanes(hi), &[("N", 1600)]).instructions
+    };
+    let cost = |masks, hi| with(masks, Costs::with(masks), hi);
     let full = cost(Masks::Cheap, "16");
     assert_eq!(cost(Masks::None, "16"), full);
     let cheap = cost(Masks::Cheap, "min(16, N - 16 * o)");
     let dear = cost(Masks::Dear, "min(16, N - 16 * o)");
     let none = cost(Masks::None, "min(16, N - 16 * o)");
     assert!(full <= cheap && cheap < dear && dear < none, "{full} {cheap} {dear} {none}");
+    // A file may say that they cost nothing, or more.
+    let stated = |masked_memory| Costs { masked_memory, ..Costs::with(Masks::Cheap) };
+    let masked = |costs| with(Masks::Cheap, costs, "min(16, N - 16 * o)");
+    assert!(masked(stated(1.0)) < cheap && masked(stated(2.0)) > cheap);
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! What instructions and traffic cost: the numbers of the cost model, which files state under `[costs]`.
 
+use crate::Masks;
+
 macro_rules! costs {
     ($($(#[doc = $doc:literal])+ $name:ident = $usual:literal;)+) => {
         /// Costs in cycles, or in what their comments say. What a file does not state has the value of a recent processor.
@@ -76,6 +78,16 @@ costs! {
     l3_bytes_per_cycle = 20.0;
     /// Of what instructions and traffic take, the part that does not overlap.
     serial = 0.25;
+}
+
+impl Costs {
+    /// The usual costs of a machine whose masks are such.
+    pub fn with(masks: Masks) -> Costs {
+        match masks {
+            Masks::Dear => Costs { masked_arithmetic: 1.2, masked_memory: 3.0, ..Costs::default() },
+            Masks::Cheap | Masks::None => Costs::default(),
+        }
+    }
 }
 
 /// The least and the largest number that a cost may be.

@@ -260,9 +260,7 @@ impl Machine {
                 Fact::Word(_) => m.masks = masks(fact).unwrap_or(m.masks),
             }
         }
-        if m.masks == Masks::Dear {
-            (m.costs.masked_arithmetic, m.costs.masked_memory) = (1.2, 3.0);
-        }
+        m.costs = Costs::with(m.masks);
         for (name, cost) in &file.costs {
             let place = || place_of(text, "costs", name);
             if m.costs.get(name).is_none() {

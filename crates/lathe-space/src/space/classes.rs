@@ -51,7 +51,7 @@ pub(crate) fn signature(world: World, plan: &[PlanLevel], l: usize) -> Option<Si
     if places.iter().all(|p| *p) {
         return None;
     }
-    // What depends only on values that are told apart anyway tells nothing.
+    // An entry that depends only on values that all differ already distinguishes nothing more.
     entries.retain(|(known, _)| known.iter().any(|(place, _)| !places[*place]));
     let mut entries = merged(entries.into_iter().map(|e| e.1).collect());
     entries.extend(places.iter().enumerate().filter(|(_, p)| **p).map(|(i, _)| Entry::Place(i)));
