@@ -53,7 +53,7 @@ impl DeviceId {
         if self.cuda { "cuda" } else { "opencl" }
     }
 
-    fn name(self) -> String {
+    pub fn name(self) -> String {
         format!("{}:{}", self.kind(), self.number)
     }
 }
@@ -123,7 +123,8 @@ impl Usual {
         let function = kernel.program.kernel(Some(&kernel.name)).ok();
         let found = || -> Option<Vec<ForSizes>> {
             let store = lathe::tune::store::path(None).ok()?;
-            lathe::tune::stored_winners(&store, &kernel.program, function?, &Build::default(), threads).ok()
+            lathe::tune::stored_winners(&store, &kernel.program, function?, &Build::default(), false, threads)
+                .ok()
         };
         for (sizes, how) in found().unwrap_or_default() {
             let values = kernel.signature.sizes.iter().map(|s| sizes.get(&s.0).copied()).collect();
@@ -212,11 +213,29 @@ pub struct OnDevice {
     sized: Mutex<Vec<(Vec<i64>, Arc<Prepared>)>>,
     /// For all other sizes, once there are many; its decisions are for the first of them.
     any: OnceLock<Arc<Prepared>>,
+    /// What tuning found on this device, looked up when the first call needs code.
+    winners: OnceLock<Vec<ForSizes>>,
 }
+
+/// On a device there is no choice of threads; the store has this number of them.
+pub const DEVICE_THREADS: usize = 1;
 
 impl OnDevice {
     pub fn new(device: DeviceId) -> OnDevice {
-        OnDevice { device, sized: Mutex::new(Vec::new()), any: OnceLock::new() }
+        OnDevice { device, sized: Mutex::new(Vec::new()), any: OnceLock::new(), winners: OnceLock::new() }
+    }
+
+    /// The winner of tuning for these sizes.
+    fn winner(&self, py: Python<'_>, kernel: &Kernel, sizes: &BTreeMap<String, i64>) -> Option<How> {
+        let winners = match self.winners.get() {
+            Some(w) => w,
+            None => {
+                // Nobody waits for another one here, so that the interpreter's lock can be released.
+                let found = py.detach(|| winners_on(self.device, &kernel.program, &kernel.name));
+                self.winners.get_or_init(|| found)
+            }
+        };
+        winners.iter().find(|w| w.0 == *sizes).map(|w| w.1.clone())
     }
 
     /// The code for a call: `size` gives the value of each size.
@@ -244,7 +263,11 @@ impl OnDevice {
             return Ok(Arc::clone(self.any.get_or_init(|| made)));
         }
         let values = (0..kernel.signature.sizes.len()).map(size).collect();
-        let made = compile(py, kernel, &Choice { sizes: sizes.clone(), specialize: sizes, ..choice }, false)?;
+        let winner = self.winner(py, kernel, &sizes);
+        let stored = winner.is_some();
+        let How { strategy, params, .. } = winner.unwrap_or_default();
+        let choice = Choice { strategy, params, sizes: sizes.clone(), specialize: sizes, ..choice };
+        let made = compile(py, kernel, &choice, stored)?;
         self.sized.lock().unwrap_or_else(|p| p.into_inner()).push((values, Arc::clone(&made)));
         Ok(made)
     }
@@ -270,6 +293,17 @@ pub fn code_on(
     let made = compile(py, kernel, &c, false)?;
     kernel.keep(c, Arc::clone(&made));
     Ok(made)
+}
+
+/// What tuning found for a kernel on a device. A store that cannot be read has nothing.
+pub fn winners_on(device: DeviceId, program: &Program, kernel: &str) -> Vec<ForSizes> {
+    let found = || -> Option<Vec<ForSizes>> {
+        let store = lathe::tune::store::path(None).ok().filter(|p| p.exists())?;
+        let function = program.kernel(Some(kernel)).ok()?;
+        let build = Build { engine: lathe::Engine::device(&device.name()).ok()?, ..Build::default() };
+        lathe::tune::stored_winners(&store, program, function, &build, true, DEVICE_THREADS).ok()
+    };
+    found().unwrap_or_default()
 }
 
 /// Whether the sizes of a call, which `size` gives, are these.

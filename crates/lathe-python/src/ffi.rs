@@ -67,6 +67,8 @@ struct Api {
     version: Version,
     internal: *const c_void,
     error: unsafe extern "C" fn(*mut ErrorArgs) -> *mut c_void,
+    /// The functions that follow, as far as `struct_size` says that they are there.
+    more: [*const c_void; 17],
 }
 
 #[repr(C)]
@@ -106,7 +108,7 @@ struct Attributes {
 }
 
 #[repr(C)]
-struct Frame {
+pub struct Frame {
     struct_size: usize,
     extension: *mut Extension,
     api: *const Api,
@@ -148,11 +150,11 @@ fn xla_type(code: u32) -> Option<i32> {
 }
 
 /// A parameter, as a call of XLA must match it.
-struct Slot {
+pub struct Slot {
     name: String,
     dtype: u32,
     xla: i32,
-    bytes: u64,
+    pub bytes: u64,
     rank: usize,
     written: bool,
 }
@@ -176,13 +178,22 @@ const MOST: usize = 512;
 
 /// All that a kernel is, as text: what a program carries with it.
 #[derive(Clone, Serialize, Deserialize)]
-struct Content {
-    source: String,
-    kernel: String,
-    strategy: Option<String>,
-    params: BTreeMap<String, String>,
-    specialize: BTreeMap<String, i64>,
+pub struct Content {
+    pub source: String,
+    pub kernel: String,
+    pub strategy: Option<String>,
+    pub params: BTreeMap<String, String>,
+    pub specialize: BTreeMap<String, i64>,
     threads: Option<usize>,
+}
+
+impl Content {
+    /// What a program carries, and the path that stands for its source.
+    pub fn read(text: &str) -> Result<(Content, &'static str), String> {
+        let given: Content = serde_json::from_str(text).map_err(|e| format!("lathe: no kernel: {e}"))?;
+        let path = if lathe::mdh::is_notation_text(&given.source) { "<kernel>.mdh" } else { "<kernel>" };
+        Ok((given, path))
+    }
 }
 
 /// Hash and content of a kernel as an operator of XLA. It is compiled, so that what cannot be compiled is refused here.
@@ -223,7 +234,7 @@ pub fn ffi_content(
     Ok((key, text))
 }
 
-fn slots(signature: &Signature) -> Result<Vec<Slot>, String> {
+pub fn slots(signature: &Signature) -> Result<Vec<Slot>, String> {
     let one = |p: &Param| -> Result<Slot, String> {
         if p.mode == Mode::InOut {
             return Err(format!("`{}` is modified in place, which JAX operators cannot do", p.name));
@@ -259,9 +270,7 @@ fn keep(key: &str, entry: Entry) -> Arc<Entry> {
 
 /// A kernel that is not in the table, from what the program carries. Nothing here is of Python: any thread may ask.
 fn made(key: &str, content: &str) -> Result<Arc<Entry>, String> {
-    let given: Content = serde_json::from_str(content).map_err(|e| format!("lathe: no kernel: {e}"))?;
-    let text = |f: lathe::Failure| f.diagnostics.first().map_or_else(|| "lathe: no kernel".to_string(), said);
-    let path = if lathe::mdh::is_notation_text(&given.source) { "<kernel>.mdh" } else { "<kernel>" };
+    let (given, path) = Content::read(content)?;
     let how = lathe::How {
         strategy: given.strategy.clone(),
         params: given.params.clone(),
@@ -279,20 +288,32 @@ fn made(key: &str, content: &str) -> Result<Arc<Entry>, String> {
             Ok((function, code))
         })
     };
-    let (function, code) = code.map_err(text)?;
+    let (function, code) = code.map_err(|f| failed(&f))?;
     let slots = slots(&Signature::of(&function)).map_err(|e| format!("lathe: {e}"))?;
     let pool = pool_anywhere(given.threads).map_err(|d| said(&d))?;
     Ok(keep(key, Entry { slots, code: Arc::new(code), pool, used: AtomicU64::new(0) }))
 }
 
 /// What went wrong, with its code in front, from which the exception is made again.
-fn said(d: &Diagnostic) -> String {
+pub fn said(d: &Diagnostic) -> String {
     format!("lathe: {d}")
+}
+
+/// What went wrong first, likewise.
+pub fn failed(f: &lathe::Failure) -> String {
+    f.diagnostics.first().map_or_else(|| "lathe: no kernel".to_string(), said)
 }
 
 /// The function itself, as `jax.ffi.register_ffi_target` takes it.
 #[pyfunction]
 pub fn ffi_capsule(py: Python<'_>) -> PyResult<Bound<'_, PyCapsule>> {
+    capsule(py, handler)
+}
+
+/// A function that XLA calls.
+pub type Handler = unsafe extern "C" fn(*mut Frame) -> *mut c_void;
+
+pub fn capsule(py: Python<'_>, handler: Handler) -> PyResult<Bound<'_, PyCapsule>> {
     const NAME: &CStr = c"xla._CUSTOM_CALL_TARGET";
     let function = std::ptr::NonNull::new(handler as *mut c_void);
     let function = function.ok_or_else(|| PyValueError::new_err("a function has no address"))?;
@@ -305,6 +326,15 @@ pub fn ffi_capsule(py: Python<'_>) -> PyResult<Bound<'_, PyCapsule>> {
 /// # Safety
 /// `frame` is as the interface says.
 unsafe extern "C" fn handler(frame: *mut Frame) -> *mut c_void {
+    // SAFETY: by the caller.
+    unsafe { handled(frame, execute) }
+}
+
+/// Answers what XLA asks at the stages of a program, and executes a call by a function.
+///
+/// # Safety
+/// As [`handler`].
+pub unsafe fn handled(frame: *mut Frame, execute: unsafe fn(&Frame) -> Result<(), String>) -> *mut c_void {
     // SAFETY: by the caller, for all that follows.
     unsafe {
         let f = &*frame;
@@ -348,7 +378,7 @@ unsafe extern "C" fn handler(frame: *mut Frame) -> *mut c_void {
 ///
 /// # Safety
 /// As [`handler`].
-unsafe fn attribute<'a>(f: &'a Frame, wanted: &str) -> Option<&'a str> {
+pub unsafe fn attribute<'a>(f: &'a Frame, wanted: &str) -> Option<&'a str> {
     let a = &f.attributes;
     for i in 0..usize::try_from(a.size).ok()? {
         // SAFETY: by the caller: there are `size` of each; what is said to be a text is one.
@@ -370,14 +400,20 @@ unsafe fn text(span: &Span) -> Option<&str> {
 }
 
 /// One buffer, as it is for one call of the kernel out of a batch.
-struct Place {
-    data: *mut c_void,
+pub struct Place {
+    pub data: *mut c_void,
     /// Extents of the whole buffer: those of the batch, then those of one array.
     dims: *const i64,
     /// Strides of one array, in elements.
     strides: SmallVec<[i64; 6]>,
     /// Elements from one call to the next, for each dimension of the batch.
     steps: SmallVec<[i64; 2]>,
+}
+
+/// The buffers of a call: one for each parameter, and the extents of the batch.
+pub struct Arranged {
+    pub places: SmallVec<[Place; 8]>,
+    pub batch: SmallVec<[i64; 2]>,
 }
 
 /// # Safety
@@ -392,8 +428,25 @@ unsafe fn execute(f: &Frame) -> Result<(), String> {
         Some(e) => e,
         None => made(key, content)?,
     };
-    let outputs = entry.slots.iter().filter(|s| s.written).count();
-    if f.args.size != (entry.slots.len() - outputs) as i64 || f.results.size != outputs as i64 {
+    // SAFETY: by the caller.
+    let all = unsafe { arranged(f, &entry.slots) }?;
+    let count = all.count();
+    let one = |at: i64| -> Result<(), Diagnostic> {
+        entry.code.built.call_views(entry.pool, &mut all.views(&entry.slots, at, &|_, data| data))
+    };
+    if count == 1 {
+        return one(0).map_err(|d| said(&d));
+    }
+    in_parallel(entry.pool, count, &one).map_err(|d| said(&d))
+}
+
+/// The buffers of a call, which match the parameters.
+///
+/// # Safety
+/// As [`handler`].
+pub unsafe fn arranged(f: &Frame, slots: &[Slot]) -> Result<Arranged, String> {
+    let outputs = slots.iter().filter(|s| s.written).count();
+    if f.args.size != (slots.len() - outputs) as i64 || f.results.size != outputs as i64 {
         return Err("lathe: a call with another number of arguments".to_string());
     }
     let mut places: SmallVec<[Place; 8]> = SmallVec::new();
@@ -401,7 +454,7 @@ unsafe fn execute(f: &Frame) -> Result<(), String> {
     // the batch has 1 there.
     let mut batch: Option<SmallVec<[i64; 2]>> = None;
     let (mut input, mut output) = (0, 0);
-    for slot in &entry.slots {
+    for slot in slots {
         let (buffers, n) = if slot.written { (&f.results, &mut output) } else { (&f.args, &mut input) };
         // SAFETY: by the caller: there are as many buffers, with as many extents.
         let (buffer, shape) = unsafe {
@@ -439,35 +492,95 @@ unsafe fn execute(f: &Frame) -> Result<(), String> {
         }
         places.push(Place { data: buffer.data, dims: buffer.dims, strides, steps });
     }
-    let batch = batch.unwrap_or_default();
-    let count: i64 = batch.iter().product();
-    let one = |at: i64| -> Result<(), Diagnostic> {
+    Ok(Arranged { places, batch: batch.unwrap_or_default() })
+}
+
+impl Arranged {
+    /// How many calls there are.
+    pub fn count(&self) -> i64 {
+        self.batch.iter().product()
+    }
+
+    /// The extents of a parameter in each call.
+    pub fn extents(&self, slots: &[Slot], parameter: usize) -> &[i64] {
+        let (Some(place), Some(slot)) = (self.places.get(parameter), slots.get(parameter)) else {
+            return &[];
+        };
+        if slot.rank == 0 {
+            return &[];
+        }
+        // SAFETY: there are extents of the batch, then of the array, which live as long as the call of XLA.
+        unsafe { std::slice::from_raw_parts(place.dims.add(self.batch.len()), slot.rank) }
+    }
+
+    /// The descriptors of one of the calls. `at` may put another address in the place of that of a parameter's array.
+    pub fn views(
+        &self,
+        slots: &[Slot],
+        call: i64,
+        at: &dyn Fn(usize, *mut c_void) -> *mut c_void,
+    ) -> SmallVec<[ArgView<'_>; 8]> {
         let mut views: SmallVec<[ArgView; 8]> = SmallVec::new();
-        for (slot, place) in entry.slots.iter().zip(&places) {
-            let (mut rest, mut offset) = (at, 0);
-            for (extent, step) in batch.iter().zip(&place.steps).rev() {
+        for (n, (slot, place)) in slots.iter().zip(&self.places).enumerate() {
+            let (mut rest, mut offset) = (call, 0);
+            for (extent, step) in self.batch.iter().zip(&place.steps).rev() {
                 offset += rest.rem_euclid(*extent) * step;
                 rest = rest.div_euclid(*extent);
             }
             let bytes = offset * slot.bytes as i64;
             let raw = lathe_abi::Array {
-                data: place.data.cast::<u8>().wrapping_offset(bytes as isize).cast(),
-                shape: place.dims.wrapping_add(batch.len()),
+                data: at(n, place.data.cast::<u8>().wrapping_offset(bytes as isize).cast()),
+                shape: place.dims.wrapping_add(self.batch.len()),
                 strides: place.strides.as_ptr(),
                 dtype: slot.dtype,
                 rank: slot.rank as u32,
                 elem_bytes: slot.bytes,
             };
-            // SAFETY: the buffers live until this call returns; XLA lets nobody else touch results meanwhile, and the
+            // SAFETY: the buffers live until the call of XLA returns; it lets nobody else touch results meanwhile, and the
             // calls of a batch write parts of their own.
             views.push(unsafe { ArgView::from_raw(raw, slot.written) });
         }
-        entry.code.built.call_views(entry.pool, &mut views)
-    };
-    if count == 1 {
-        return one(0).map_err(|d| said(&d));
+        views
     }
-    in_parallel(entry.pool, count, &one).map_err(|d| said(&d))
+}
+
+/// What XLA gives a call on a device: the stream, and the number of the device.
+///
+/// # Safety
+/// As [`handler`].
+pub unsafe fn queue(f: &Frame) -> Result<(u64, i32), String> {
+    #[repr(C)]
+    struct Args {
+        struct_size: usize,
+        extension: *mut Extension,
+        context: *mut c_void,
+        out: u64,
+    }
+    type Get = unsafe extern "C" fn(*mut Args) -> *mut c_void;
+    // Among the functions behind `error`.
+    const STREAM: usize = 3;
+    const ORDINAL: usize = 16;
+    let ask = |which: usize| -> Option<Result<u64, String>> {
+        // SAFETY: by the caller: the interface has so many bytes, its functions take what is given here, and write what they
+        // find at the end.
+        unsafe {
+            let api = &*f.api;
+            let before = std::mem::offset_of!(Api, more) + (which + 1) * size_of::<*const c_void>();
+            if api.struct_size < before || api.more[which].is_null() {
+                return None;
+            }
+            let get = std::mem::transmute::<*const c_void, Get>(api.more[which]);
+            let struct_size = if which == STREAM { size_of::<Args>() } else { size_of::<Args>() - 4 };
+            let mut args = Args { struct_size, extension: std::ptr::null_mut(), context: f.context, out: 0 };
+            let error = get(&mut args);
+            // What it was is not asked: the error would have to be given back.
+            Some(if error.is_null() { Ok(args.out) } else { Err("lathe: XLA gives no stream".to_string()) })
+        }
+    };
+    let stream = ask(STREAM).ok_or("lathe: this version of XLA gives no stream")??;
+    // Versions without it have programs on the first device only.
+    let ordinal = ask(ORDINAL).transpose()?.unwrap_or(0) as u32;
+    Ok((stream, ordinal as i32))
 }
 
 /// The calls of a batch, shared among the threads of a pool.

@@ -93,6 +93,7 @@ impl Kernel {
     /// Forgets what was chosen without options: something was tuned.
     pub fn forget_usual(&self) {
         locked(&self.usual).clear();
+        locked(&self.devices).clear();
     }
 
     /// numpy's description of the elements of the `i`-th result.

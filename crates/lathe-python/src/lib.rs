@@ -6,7 +6,8 @@
 //! * `arrays`, `signature`: numpy's arrays and a kernel's parameters.
 //! * `tensors`: tensors of PyTorch, read without numpy; `interface`: other arrays on CUDA devices.
 //! * `device`: devices, buffers and launches, in a folder of their own.
-//! * `errors`: diagnostics as exceptions. `tune`: searches; `interrupts`: signals during calls. `ffi`: kernels that XLA calls.
+//! * `errors`: diagnostics as exceptions. `tune`: searches; `interrupts`: signals during calls. `ffi`: kernels that XLA calls,
+//!   `ffi_cuda` on devices of CUDA.
 
 mod arrays;
 mod call;
@@ -15,6 +16,7 @@ mod device;
 mod devices;
 mod errors;
 mod ffi;
+mod ffi_cuda;
 mod generic;
 mod interface;
 mod interrupts;
@@ -57,6 +59,8 @@ mod module {
     use super::devices::devices;
     #[pymodule_export]
     use super::ffi::{ffi_capsule, ffi_content};
+    #[pymodule_export]
+    use super::ffi_cuda::ffi_cuda_capsule;
     #[pymodule_export]
     use super::kernel::{Kernel, cache_folder, explain_code, fail, format_source};
     #[pymodule_export]

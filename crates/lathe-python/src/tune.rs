@@ -1,6 +1,6 @@
 //! Searches: of a kernel's strategies, of any function of Python, and of any command.
 
-use crate::code::on_large_stack;
+use crate::code::{DEVICE_THREADS, on_large_stack};
 use crate::errors;
 use crate::kernel::Kernel;
 use lathe::space::{Constraint, SpaceDef, Value, Values};
@@ -162,6 +162,7 @@ pub fn tune_kernel<'py>(
     rules: Rules,
     worker: Vec<String>,
     listener: Listener,
+    device: Option<String>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let fail = |d: Diagnostic| errors::bare(py, d);
     let mut command = worker.into_iter();
@@ -169,16 +170,25 @@ pub fn tune_kernel<'py>(
         program: command.next().unwrap_or_default().into(),
         arguments: command.map(Into::into).collect(),
     };
+    let mut machine = Machine::host();
+    let (mut build, mut model) = (Build::default(), None);
+    if let Some(name) = &device {
+        build.engine = lathe::Engine::device(name).map_err(fail)?;
+        model = name.split(':').next().map(str::to_string);
+        machine = py.detach(|| lathe::machine::with_device(machine, name));
+    }
+    let on_device = device.is_some();
     let stop = rules.until.as_deref().map(lathe::tune::stop_text::parse).transpose().map_err(fail)?;
     let tuning = KernelTuning {
         strategy,
         given: Given { sizes, inputs, seed: rules.seed },
         fixed: values(fixed)?,
-        build: Build::default(),
-        machine: Machine::host(),
-        model: None,
-        specialize,
-        threads,
+        build,
+        machine,
+        model,
+        // As calls on devices do.
+        specialize: specialize || on_device,
+        threads: if on_device { DEVICE_THREADS } else { threads },
         budget: rules.budget(),
         stop,
         technique: rules.technique().map_err(fail)?,
@@ -194,6 +204,10 @@ pub fn tune_kernel<'py>(
             on_large_stack(|| {
                 let program = Program::open(&file)?;
                 let function = program.kernel(Some(&name))?;
+                let mut tuning = tuning;
+                if on_device && tuning.strategy.is_none() {
+                    tuning.strategy = Some(lathe::which::of_device(&program, function).to_string());
+                }
                 lathe::tune::tune_kernel(&program, function, tuning, |p| tell(&listener, p, &trouble))
             })
         })

@@ -23,6 +23,7 @@
 mod arguments;
 mod buffer;
 mod kernel;
+mod lent;
 mod open;
 pub mod profile;
 mod sequence;
@@ -34,6 +35,7 @@ pub use arguments::{Argument, Element, Grid, Part, Seen, dim3, nd_range, read, r
 pub use buffer::{Buffer, BufferIn, Kind, Mapped, MappedBuffer, Pinned, PinnedBuffer, Plain};
 pub use kernel::Kernel;
 pub use lathe_source::device::Language;
+pub use lent::fetch;
 pub use open::{Compiled, Counters, Device, Devices, Launch, Library};
 pub use sequence::Sequence;
 pub use shared::Keep;

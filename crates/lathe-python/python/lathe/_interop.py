@@ -54,6 +54,9 @@ def view(x: Any, written: bool) -> np.ndarray | None:
                               "call the kernel without out=, or lathe.jax.op(kernel)")
         if written:
             raise _lathe.fail("E0822", "arrays of JAX cannot be written", [], "give an array of numpy")
+        if any(d.platform != "cpu" for d in x.devices()):
+            where = ", ".join(map(str, x.devices()))
+            raise _lathe.fail("E0916", f"an array of JAX is on {where}, and others of the call on the host", [], "numpy.asarray(array)")
         return np.asarray(x)
     if isinstance(x, np.generic):
         return None if written else np.asarray(x)

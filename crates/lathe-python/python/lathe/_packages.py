@@ -1,4 +1,4 @@
-"""Contractions of tensors of PyTorch and arrays of JAX: of their package, with gradients, and traced by their compilers.
+"""Contractions of tensors of PyTorch and arrays of JAX and CuPy: of their package, with gradients, and traced by their compilers.
 
 The package's own types decide the common type of the operands. The gradient of an operand is a contraction of the others with
 that of the result, so it has gradients, too.
@@ -24,7 +24,7 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 def of_package(args: tuple[Any, ...]) -> Callable[..., Any] | None:
     """The function for operands of another package, if one of them is."""
-    torch, jax = sys.modules.get("torch"), sys.modules.get("jax")
+    torch, jax, cupy = sys.modules.get("torch"), sys.modules.get("jax"), sys.modules.get("cupy")
     for a in args:
         if isinstance(a, (np.ndarray, str, list, tuple)):
             continue
@@ -32,7 +32,13 @@ def of_package(args: tuple[Any, ...]) -> Callable[..., Any] | None:
             return _of_torch
         if jax is not None and isinstance(a, jax.Array):
             return _of_jax
+        if cupy is not None and isinstance(a, cupy.ndarray):
+            return _of_cupy
     return None
+
+
+def _mixed(n: int, where: Any, other: Any, help_: str) -> Exception:
+    return _lathe.fail("E0916", f"einsum: operand {n} is in the memory of {where}, and one before it in that of {other}", [], help_)
 
 
 def _text(args: Sequence[Any]) -> tuple[str, list[Any]]:
@@ -100,7 +106,10 @@ def _of_torch(args: tuple[Any, ...], out: Any, dtype: Any, order: Any, casting: 
     tensors = [a if isinstance(a, torch.Tensor) else torch.as_tensor(a) for a in operands]
     common = functools.reduce(torch.promote_types, [a.dtype for a in tensors])
     tensors = [a.to(common) for a in tensors]
-    plain = (not torch.compiler.is_compiling() and all(type(a) in (torch.Tensor, torch.nn.Parameter) and a.is_cpu for a in tensors)
+    for n, a in enumerate(tensors):
+        if a.device != tensors[0].device:
+            raise _mixed(n, a.device, tensors[0].device, "tensor.to(device)")
+    plain = (not torch.compiler.is_compiling() and all(type(a) in (torch.Tensor, torch.nn.Parameter) and (a.is_cpu or a.is_cuda) for a in tensors)
              and not (torch.is_grad_enabled() and any(a.requires_grad for a in tensors))
              and torch._C._functorch.maybe_current_level() is None and not torch._C._len_torch_dispatch_stack())
     if plain:
@@ -113,9 +122,15 @@ def _torch_run(text: str, tensors: Sequence[Any], optimize: Any = True, threads:
 
     from .contraction import einsum
 
+    if all(a.is_cuda for a in tensors):
+        from ._placed import Torch, contract
+
+        with torch.cuda.device(tensors[0].device):
+            made = contract(text, tensors, optimize, Torch())
+            return made.clone() if any(made.data_ptr() == a.data_ptr() for a in tensors) else made
     for a in tensors:
         if a.device.type != "cpu":
-            raise _lathe.fail("E0916", f"an operand is a tensor on {a.device}; kernels run on the CPU", [], "tensor.cpu()")
+            raise _lathe.fail("E0916", f"an operand is a tensor on {a.device}; kernels run on the CPU and on CUDA devices", [], "tensor.cpu()")
         if a.dtype == torch.bfloat16 or a.layout != torch.strided:
             raise _lathe.fail("E0809", f"einsum: tensors of {a.dtype} and {a.layout} have no form in numpy", [], "convert them before")
     arrays = [a.detach().resolve_conj().resolve_neg().numpy() for a in tensors]
@@ -167,6 +182,14 @@ def _of_jax(args: tuple[Any, ...], out: Any, dtype: Any, order: Any, casting: An
     arrays = [jnp.asarray(a, common) for a in operands]
     if any(isinstance(a, jax.core.Tracer) for a in arrays):
         return _jax_op()(text, *arrays)
+    places = [a.devices() for a in arrays]
+    for n, where in enumerate(places):
+        if where != places[0]:
+            raise _mixed(n, next(iter(where)), next(iter(places[0])), "jax.device_put(array, device)")
+    if any(d.platform != "cpu" for d in places[0]):
+        from ._placed import Jax, contract
+
+        return contract(text, arrays, optimize, Jax())
     from .contraction import einsum
 
     return jnp.asarray(einsum(text, *map(np.asarray, arrays), optimize=optimize, threads=threads), common)
@@ -181,6 +204,11 @@ def _jax_op() -> Any:
 
     @functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
     def contract(text: str, *arrays: Any) -> Any:
+        if jax.default_backend() != "cpu":
+            # Programs of devices: each step is a call of a kernel there.
+            from ._placed import Jax, contract as placed
+
+            return placed(text, arrays, True, Jax())
         shape = jax.ShapeDtypeStruct(tuple(_shape(text, [a.shape for a in arrays])), arrays[0].dtype)
         return jax.pure_callback(lambda *all_: np.asarray(einsum(text, *map(np.asarray, all_)), shape.dtype), shape, *arrays,
                                  vmap_method="sequential")
@@ -194,3 +222,23 @@ def _jax_op() -> Any:
 
     contract.defvjp(forward, back)
     return contract
+
+
+# CuPy.
+
+
+def _of_cupy(args: tuple[Any, ...], out: Any, dtype: Any, order: Any, casting: Any, optimize: Any, threads: int | None) -> Any:
+    import cupy
+
+    from ._placed import Cupy, contract
+
+    _refused(out, dtype, order, casting)
+    text, operands = _text(args)
+    for n, a in enumerate(operands):
+        if not isinstance(a, cupy.ndarray):
+            raise _mixed(n, "the host", operands[0].device if isinstance(operands[0], cupy.ndarray) else "a device", "cupy.asarray(array)")
+        if a.device != operands[0].device:
+            raise _mixed(n, a.device, operands[0].device, "cupy.asarray(array)")
+    common = np.result_type(*(a.dtype for a in operands))
+    with operands[0].device:
+        return contract(text, [a.astype(common, copy=False) for a in operands], optimize, Cupy())

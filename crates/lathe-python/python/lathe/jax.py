@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 import threading
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -22,7 +23,7 @@ from ._kept import Kept, meaning
 from ._shapes import Shapes, bound
 from .derivatives import differentiable
 from .derivatives import vjp as derived
-from .errors import LatheError
+from .errors import CopyWarning, LatheError
 from .kernels import Kernel, _how
 
 __all__ = ["Operator", "export_checks", "op"]
@@ -41,6 +42,8 @@ def _register() -> None:
     with _lock:
         if not _registered:
             jax.ffi.register_ffi_target(_TARGET, _lathe.ffi_capsule(), platform="cpu", api_version=1)
+            # On devices kernels are started on the stream of the program.
+            jax.ffi.register_ffi_target(_TARGET, _lathe.ffi_cuda_capsule(), platform="CUDA", api_version=1)
             _registered = True
 
 
@@ -205,13 +208,17 @@ def direct(kernel: Kernel, args: tuple[Any, ...], given: dict[str, Any] | None) 
     """A call of the kernel itself with arrays of JAX: what is wrong is raised here, not when the result is looked at."""
     named: dict[str, Any] = {}
     options: dict[str, Any] = {}
+    copy = False
     if given:
         named = dict(given)
         options = {n: named.pop(n) for n in ("strategy", "params", "specialize", "threads") if n in named}
-        named.pop("copy", None)
+        copy = bool(named.pop("copy", False))
         if named.get("timeout") is not None and all(p[0] != "timeout" for p in kernel.parameters):
             raise _lathe.fail("E0917", "XLA runs kernels to their end: `timeout` is for arrays of numpy and tensors of PyTorch",
                               [], "numpy.asarray(array)")
+    if any(_is_array(a) and not _on_host(a) for a in (*args, *named.values())):
+        args = _in_one_place(kernel, bound(kernel, args, named), copy)
+        named = {}
     operator = op(kernel, **options) if options else _direct.all.get(kernel) or _direct.get(kernel, lambda: op(kernel))
     try:
         done = operator(*args, **named)
@@ -223,6 +230,36 @@ def direct(kernel: Kernel, args: tuple[Any, ...], given: dict[str, Any] | None) 
         raise
     except jax.errors.JaxRuntimeError as e:
         raise _raised(e) from None
+
+
+def _is_array(a: Any) -> bool:
+    """Whether it is an array in memory, and not what stands for one while a function is traced."""
+    return isinstance(a, jax.Array) and not isinstance(a, jax.core.Tracer)
+
+
+def _on_host(a: jax.Array) -> bool:
+    return all(d.platform == "cpu" for d in a.devices())
+
+
+def _in_one_place(kernel: Kernel, args: tuple[Any, ...], copy: bool) -> tuple[Any, ...]:
+    """The arguments of a call with an array on a device: all arrays are there, or are copied there if the call allows it."""
+    places = [a.devices() for a in args if _is_array(a) and not _on_host(a)]
+    place = next(iter(places[0]))
+    out = []
+    for (name, _, _), a in zip((p for p in kernel.parameters if p[1] != "out"), args):
+        if _is_array(a) and len(a.devices()) > 1:
+            raise _lathe.fail("E0916", f"`{name}` is spread over {len(a.devices())} devices", [], "jax.device_put(array, device)")
+        # Numbers go where they are needed; what is no array of this type is refused by the operator.
+        there = a.devices() == {place} if _is_array(a) else not isinstance(a, np.ndarray) or a.ndim == 0
+        if not there and a.dtype == kernel.dtype(name):
+            if not copy:
+                where = next(iter(a.devices())) if _is_array(a) else "the memory of the host"
+                raise _lathe.fail("E0916", f"`{name}` is in {where}, but another argument in {place}", [],
+                                  "jax.device_put(array, device), or copy=True")
+            warnings.warn(f"`{name}` was copied: it is not where the other arrays are", CopyWarning, stacklevel=3)
+            a = jax.device_put(a, place)
+        out.append(a)
+    return tuple(out)
 
 
 _direct = Kept(256)

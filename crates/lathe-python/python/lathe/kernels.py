@@ -137,19 +137,22 @@ class Kernel(_lathe.Kernel):
              params: Mapping[str, Any] | None = None, budget: str | float | None = "60s", until: str | None = None,
              technique: str | None = None, threads: int | None = None, seed: int = 0, fresh: bool = False,
              specialize: bool = False, data: bool = False, store: str | os.PathLike[str] | bool = True,
-             progress: bool | Callable[[Progress], None] = False) -> Tuned:
+             progress: bool | Callable[[Progress], None] = False, device: str | None = None) -> Tuned:
         """Searches the parameters of a strategy for the sizes of these arrays, and stores the winner.
 
         Later calls of a kernel with the same source, sizes and threads use it, in this process and in others. Sizes may
         be given by name instead of by arrays. Each configuration is measured in a process of its own with data that are
         made up, or with ``data=True`` with these arrays (the winner then counts for these data only). Ctrl-C ends the
         search and keeps the best.
+
+        Of arrays on a CUDA device, or with ``device`` (``"cuda:1"``, ``"opencl"``), configurations run there, with these sizes
+        compiled in; their times are those of the device's clock, without copies, and the winner is for devices of this name.
         """
         from .tuning import tune_kernel
 
         return tune_kernel(self, arrays, sizes=sizes, strategy=strategy, params=params, budget=budget, until=until,
                            technique=technique, threads=threads, seed=seed, fresh=fresh, specialize=specialize,
-                           data=data, store=store, progress=progress)
+                           data=data, store=store, progress=progress, device=device)
 
     def with_(self, *definitions: Any) -> Kernel:
         """The kernel with further definitions: strategies made by :func:`lathe.strategy`, or texts."""

@@ -231,8 +231,9 @@ def _listener(progress: bool | Callable[[Progress], None]) -> Callable[[dict[str
 def tune_kernel(kernel: Kernel, arrays: Sequence[Any], *, sizes: Mapping[str, int] | None, strategy: Any,
                 params: Mapping[str, Any] | None, budget: Any, until: str | None, technique: str | None,
                 threads: int | None, seed: int, fresh: bool, specialize: bool, data: bool, store: Any,
-                progress: bool | Callable[[Progress], None]) -> Tuned:
+                progress: bool | Callable[[Progress], None], device: str | None = None) -> Tuned:
     """What :meth:`Kernel.tune` does."""
+    device = _place(arrays, device)
     all_sizes = dict(sizes or {})
     inputs: dict[str, str] = {}
     text, name = kernel.source(), strategy
@@ -249,7 +250,7 @@ def tune_kernel(kernel: Kernel, arrays: Sequence[Any], *, sizes: Mapping[str, in
                 inputs[param_name] = _scalar(value)
                 continue
             extents = [e.strip() for e in kind[kind.index("[") + 1:-1].split(",")] if "[" in kind and kind[-2:] != "[]" else []
-            array = _array(value)
+            array = _array(value, data)
             for extent, n in zip(extents, array.shape):
                 if extent.isidentifier() and extent in kernel.sizes:
                     all_sizes.setdefault(extent, n)
@@ -261,7 +262,7 @@ def tune_kernel(kernel: Kernel, arrays: Sequence[Any], *, sizes: Mapping[str, in
         Path(file).write_text(text)
         found = _lathe.tune_kernel(kernel, file, name, all_sizes, inputs, dict(params or {}),
                                    threads or _lathe.get_threads(), specialize,
-                                   _rules(budget, until, technique, seed, fresh, store), _worker(), _listener(progress))
+                                   _rules(budget, until, technique, seed, fresh, store), _worker(), _listener(progress), device)
     return Tuned(found)
 
 
@@ -270,9 +271,40 @@ def _scalar(value: Any) -> str:
         value.item() if hasattr(value, "item") else value)
 
 
-def _array(value: Any) -> np.ndarray:
+def _on(value: Any) -> str | None:
+    """The device in whose memory an array is: ``cuda:0``; ``cpu`` for the host's, ``None`` for numbers."""
+    if isinstance(value, np.ndarray):
+        return "cpu" if value.ndim else None
+    jax = sys.modules.get("jax")
+    if jax is not None and isinstance(value, jax.Array):
+        found = {d.platform if d.platform == "cpu" else f"cuda:{d.local_hardware_id or 0}" for d in value.devices()}
+        return found.pop() if len(found) == 1 else ", ".join(sorted(found))
+    if not getattr(value, "ndim", 0):
+        return None
+    if getattr(value, "is_cuda", False) or hasattr(value, "__cuda_array_interface__"):
+        return f"cuda:{value.__dlpack_device__()[1]}"
+    return "cpu"
+
+
+def _place(arrays: Sequence[Any], device: str | None) -> str | None:
+    """The device to tune on: where the arrays are, or the one that is named."""
+    there = dict.fromkeys(p for p in map(_on, arrays) if p is not None)
+    named = None if device is None else device if ":" in device or device == "cpu" else f"{device}:0"
+    if len(there) > 1 or (named is not None and any(p not in (named, "cpu") for p in there)):
+        where = ", ".join(there) if len(there) > 1 else f"{next(iter(there))}, not {named}"
+        raise _lathe.fail("E0916", f"the arrays are in the memory of {where}", [], "all in one place")
+    found = named or next(iter(there), "cpu")
+    return None if found == "cpu" else found
+
+
+def _array(value: Any, data: bool) -> Any:
     if isinstance(value, np.ndarray):
         return value
+    if _on(value) != "cpu":
+        # Only the shape matters, unless these elements are to be measured with.
+        if not data or not hasattr(value, "shape"):
+            return value
+        return np.asarray(value.get() if hasattr(value, "get") else value.cpu() if hasattr(value, "cpu") else value)
     from ._interop import view
 
     out = view(value, False)

@@ -37,12 +37,20 @@ pub fn kernel_key(program: &Program, kernel: &Function, of: Situation) -> Key {
         program_hash: hash_of(&[&program_text(program, kernel)]),
         sizes: of.sizes.iter().map(|(n, v)| (n.clone(), Value::Int(*v))).collect(),
         types: types.collect(),
-        device: Device::host(),
+        device: device_of(of.build),
         threads: of.threads as u64,
         compiler: compiler(of.build, of.specialize),
         objective: "seconds".to_string(),
         data: data_hash(of.inputs),
         ..Key::default()
+    }
+}
+
+/// What code runs on: a device, by its name and its target, else the processor.
+fn device_of(build: &Build) -> Device {
+    match crate::report::DeviceReport::of(build.engine) {
+        Some(d) => Device { name: format!("{} ({}, {})", d.name, d.kind, d.arch), vector_bytes: 0 },
+        None => Device::host(),
     }
 }
 

@@ -38,8 +38,8 @@ pub fn stored_winner(
 /// Sizes by name, and what won for them.
 pub type ForSizes = (BTreeMap<String, i64>, How);
 
-/// All winners of a kernel on this machine with so many threads and made-up inputs, whatever their sizes; of several for
-/// the same sizes the best. For callers that run a kernel for many sizes and look at the store once.
+/// All winners of a kernel on this machine (or the device of a build's engine) with so many threads and made-up inputs, whatever
+/// their sizes; of several for the same sizes the best. `specialize`: those of code with the sizes baked in. For callers that run a kernel for many sizes and look at the store once.
 ///
 /// # Errors
 /// As [`stored_winner`].
@@ -48,11 +48,12 @@ pub fn stored_winners(
     program: &Program,
     kernel: &Function,
     build: &Build,
+    specialize: bool,
     threads: usize,
 ) -> Result<Vec<ForSizes>, Diagnostic> {
     let Some(store) = Store::open_to_read(store)? else { return Ok(Vec::new()) };
     let (sizes, inputs) = (BTreeMap::new(), BTreeMap::new());
-    let of = Situation { sizes: &sizes, inputs: &inputs, build, specialize: false, threads };
+    let of = Situation { sizes: &sizes, inputs: &inputs, build, specialize, threads };
     let mut out: Vec<ForSizes> = Vec::new();
     for (key, winner) in store.winners_of_all_sizes(&kernel_key(program, kernel, of))? {
         let whole = |(n, v): (&String, &Value)| match v {

@@ -112,13 +112,18 @@ impl Work {
         let kernel = program.kernel(Some(&setup.kernel)).map_err(|f| wrong(f.to_string()))?.clone();
         let engine = Engine::named(&setup.engine)?;
         let machine = crate::machine::here(crate::machine::open(&setup.machine)?);
+        let own = machine.clone();
+        let machine = match engine.is_device() {
+            true => crate::machine::with_device(machine, engine.name()),
+            false => machine,
+        };
         let given = Given { sizes: setup.sizes.clone(), inputs: setup.inputs.clone(), seed: setup.seed };
         let original = make(&kernel, &given)?;
         let data = original.duplicate()?;
         let processors = Processors::allowed();
         rounds::pin_to_first(setup.threads);
         let pool = Pool::new(setup.threads)?;
-        let build = Build { engine, ..Build::default() }.on(&machine);
+        let build = Build { engine, ..Build::default() }.on(&own);
         Ok(Work {
             setup,
             program,
@@ -237,6 +242,10 @@ impl Work {
         let (pool, data) = (&self.pool, &mut self.data);
         let mut runtimes = Vec::new();
         let (s, _) = Race::new(rule, best).run(|| {
+            if let Some(seconds) = on_device(built, data)? {
+                runtimes.push(seconds);
+                return Ok(seconds);
+            }
             let start = Instant::now();
             let mut calls = 0u32;
             while calls == 0 || start.elapsed() < SAMPLE {
@@ -253,10 +262,19 @@ impl Work {
     fn compare(&mut self, built: &[(Values, Schedule, Built)], runs: usize) -> Result<Vec<Timing>, Invalid> {
         let plan = Plan { runs, warmup: 1, at_least: SAMPLE, wake: 1 };
         let (pool, data) = (&self.pool, &mut self.data);
+        let one = |t: Vec<f64>| Some(timing(&lathe_measure::stats::summarize(&t)?, t));
+        if self.build.engine.is_device() {
+            let mut times = vec![Vec::new(); built.len()];
+            for _ in 0..runs {
+                for (b, t) in built.iter().zip(&mut times) {
+                    t.extend(on_device(&b.2, data)?);
+                }
+            }
+            return Ok(times.into_iter().filter_map(one).collect());
+        }
         let mut call = |i: usize| built[i].2.call(pool, &mut data.arrays);
         let times = rounds::rounds(built.len(), &plan, &mut call, |_| {})
             .map_err(|d| Invalid::new(Why::Runtime, short(&d)))?;
-        let one = |t: Vec<f64>| Some(timing(&lathe_measure::stats::summarize(&t)?, t));
         Ok(times.into_iter().filter_map(one).collect())
     }
 
@@ -281,6 +299,16 @@ impl Work {
             _ => Ok(checked.report),
         }
     }
+}
+
+/// So many runs of a device are one sample: their median.
+const RUNS: usize = 5;
+
+/// The seconds of a run by the clock of the device, without copies; none for code of the host.
+fn on_device(built: &Built, data: &mut Data) -> Result<Option<f64>, Invalid> {
+    let runs =
+        built.device_seconds(&mut data.arrays, RUNS).map_err(|d| Invalid::new(Why::Runtime, short(&d)))?;
+    Ok(runs.and_then(|r| lathe_measure::stats::summarize(&r)).map(|s| s.median))
 }
 
 fn nothing() -> Invalid {
