@@ -116,8 +116,7 @@ impl Flow {
             }
             // The edge that each node tries next.
             let mut next = vec![0; self.out.len()];
-            loop {
-                let Some(pushed) = self.augment(source, sink, &level, &mut next) else { break };
+            while let Some(pushed) = self.augment(source, sink, &level, &mut next) {
                 total += pushed;
                 if total >= limit {
                     return limit;

@@ -63,7 +63,7 @@ pub fn capture(e: &Emitter, body: &Stmt) -> Captured {
     let (mut vars, mut bufs) = (BTreeSet::new(), BTreeSet::new());
     let mut note = |x: &Expr| {
         vars.extend(visit::vars_of(x));
-        bufs.extend(visit::loads_of(x).iter().filter_map(|a| addresses::buffer(a)));
+        bufs.extend(visit::loads_of(x).iter().filter_map(addresses::buffer));
     };
     let mut targets = Vec::new();
     visit::walk(body, &mut |s, _| {

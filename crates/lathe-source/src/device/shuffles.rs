@@ -98,7 +98,7 @@ impl<'a> Halving<'a> {
 
     /// The same operator on the same partial results.
     fn goes_on(&self, next: &Halving) -> bool {
-        let buffers = |h: &Halving| h.reduce.targets.iter().map(|t| addresses::buffer(t)).collect::<Vec<_>>();
+        let buffers = |h: &Halving| h.reduce.targets.iter().map(addresses::buffer).collect::<Vec<_>>();
         next.half * 2 == self.half
             && self.row == next.row
             && self.reduce.op == next.reduce.op
