@@ -757,7 +757,7 @@ fn kernels_are_debugged_on_every_engine() {
     // Tests run them in the interpreter.
     let d = f.lathe("check shows.lathe");
     assert!(d.status == 1 && d.stderr.contains("E0921") && !d.stderr.contains("x[0] is"), "{}", d.stderr);
-    f.write("more.lathe", &SHOWS.replace("< 3.0", "< 9.0"));
+    f.write("more.lathe", SHOWS.replace("< 3.0", "< 9.0"));
     let d = f.ok("check more.lathe --debug");
     assert!(d.stderr.contains("test \"too large\": x[2] is 3.0, {} true 1.0"), "{}", d.stderr);
 }
@@ -789,7 +789,7 @@ fn what_is_shown_is_bounded_and_checked() {
     ] {
         f.write(
             "wrong.lathe",
-            &format!("kernel f(x: f32[N]) -> (y: f32[N]) {{\n    y[i] = x[i]\n    {wrong}\n}}"),
+            format!("kernel f(x: f32[N]) -> (y: f32[N]) {{\n    y[i] = x[i]\n    {wrong}\n}}"),
         );
         let d = f.lathe("check wrong.lathe");
         assert!(d.status != 0 && d.stderr.contains(code), "{wrong}: {}", d.stderr);
