@@ -2,10 +2,12 @@
 //! graphs, counted transfers, faults. Results are lines of JSON.
 //!
 //!     cargo run --release -p lathe-gpu --example device_rows          # all rows
+//!     device_rows launch                                          # one row
 //!     device_rows fault | endless | fork                              # one process each, since devices do not survive them
 
 mod hand;
 mod samples;
+mod scaling;
 
 use hand::{Cuda, Ptr, at, ok};
 use lathe_diagnostics::Diagnostic;
@@ -40,8 +42,9 @@ fn main() {
     let done = match what.as_str() {
         "fault" => fault(),
         "endless" => endless(),
+        "endless_by_hand" => endless_by_hand(),
         "fork" => fork(),
-        _ => all(),
+        name => all(name),
     };
     if let Err(d) = done {
         println!(
@@ -52,20 +55,22 @@ fn main() {
     }
 }
 
-fn all() -> Result<(), Diagnostic> {
+/// All rows, or the one of a name.
+fn all(only: &str) -> Result<(), Diagnostic> {
     type Row = fn() -> Result<String, Diagnostic>;
-    let rows: [(&str, Row); 9] = [
+    let rows: [(&str, Row); 10] = [
         ("launch", launches),
         ("launch_null", planning),
         ("graph", graphs),
         ("overlap", overlap),
         ("samples", host_code),
         ("heat", heat_with_halos),
+        ("scaling", scaling::rows),
         ("kinds", kinds),
         ("full", full),
         ("calls", calls),
     ];
-    for (name, row) in rows {
+    for (name, row) in rows.into_iter().filter(|r| only.is_empty() || r.0 == only) {
         match row() {
             Ok(text) => println!("{{\"row\": \"{name}\", {text}}}"),
             Err(d) => println!(
@@ -398,16 +403,16 @@ fn lines(sample: &str, how: &str) -> usize {
 /// On all devices, and on one that stands for four.
 fn heat_with_halos() -> Result<String, Diagnostic> {
     let (n, steps) = (512, 20);
-    let (heat, copy) = (Kernel::cuda(samples::HEAT)?, Kernel::cuda(samples::COPY)?);
+    let heat = Kernel::cuda(samples::HEAT)?;
     let info = lathe_gpu::info::devices_of("cuda")?;
-    let one = samples::heat(&Devices::open(vec![info[0].clone()])?, &heat, &copy, n, steps)?;
-    let four = samples::heat(&Devices::open(vec![info[0].clone(); 4])?, &heat, &copy, n, steps)?;
+    let one = samples::heat(&Devices::open(vec![info[0].clone()])?, &heat, n, steps)?;
+    let four = samples::heat(&Devices::open(vec![info[0].clone(); 4])?, &heat, n, steps)?;
     let devices = Devices::open(info)?;
-    let all = samples::heat(&devices, &heat, &copy, n, steps)?;
-    let mut now: Vec<f32> = (0..(n + 2) * n).map(|k| samples::start(k / n, k % n, n)).collect();
+    let all = samples::heat(&devices, &heat, n, steps)?;
+    let mut now: Vec<f32> = (0..n * n).map(|k| samples::start(k / n, k % n, n)).collect();
     for _ in 0..steps {
         let mut next = now.clone();
-        for i in 1..=n {
+        for i in 1..n - 1 {
             for j in 1..n - 1 {
                 let around =
                     now[(i - 1) * n + j] + now[(i + 1) * n + j] + now[i * n + j - 1] + now[i * n + j + 1];
@@ -416,14 +421,14 @@ fn heat_with_halos() -> Result<String, Diagnostic> {
         }
         now = next;
     }
-    let far = |a: &[f32]| a.iter().zip(&now[n..(n + 1) * n]).map(|(a, b)| (a - b).abs()).fold(0f32, f32::max);
+    let far = |a: &[f32]| a.iter().zip(&now).map(|(a, b)| (a - b).abs()).fold(0f32, f32::max);
     let c = devices.counters()?;
     Ok(format!(
         "\"devices\": {}, \"same\": {}, \"same_on_four\": {}, \"error\": {:e}, \"between_bytes\": {}",
         devices.len(),
         one == all,
         one == four,
-        far(&one[..n]),
+        far(&one),
         c.between_bytes
     ))
 }
@@ -517,26 +522,61 @@ fn fault() -> Result<(), Diagnostic> {
     Ok(())
 }
 
-/// A kernel that does not end (with LATHE_DEVICE_SECONDS=2).
+const ENDLESS: &str = "extern \"C\" __global__ void endless(volatile float *y) { while (y[0] != 7) {} }";
+
+/// A kernel that does not end (with LATHE_DEVICE_SECONDS=2): the error, what goes on, and the end of the process.
 fn endless() -> Result<(), Diagnostic> {
-    let devices = Devices::named("cuda")?;
+    let devices = Devices::of_kind("cuda")?;
     let device = devices.device(0)?;
-    let bad =
-        Kernel::cuda("extern \"C\" __global__ void endless(volatile float *y) { while (y[0] != 7) {} }")?;
-    let y = Buffer::from_slice(&devices, &[2f32; 256])?;
+    let bad = Kernel::cuda(ENDLESS)?;
+    let good = Kernel::cuda(ADD)?;
+    let x = PinnedBuffer::from_slice(&devices, &[1f32; 256])?;
+    let y = PinnedBuffer::from_slice(&devices, &[2f32; 256])?;
+    let z = Buffer::from_slice(&devices, &[2f32; 256])?;
+    device.compile(&good)?;
     device.launch(&bad, dim3(1, 32), &[read_write(&y)])?;
     let start = Instant::now();
     let d = y.to_vec().err();
-    use std::io::Write;
+    let after = start.elapsed().as_secs_f64();
+    let again = device.launch(&good, dim3(1, 256), &[read_write(&z), read(&x), 256i32.into()]).err();
+    let mut other = String::from("none");
+    if devices.len() > 1 {
+        devices.device(1)?.launch(&good, dim3(1, 256), &[read_write(&z), read(&x), 256i32.into()])?;
+        other = format!("{}", z.to_vec()? == [3.0; 256]);
+    }
     println!(
-        "{{\"row\": \"endless\", \"code\": {:?}, \"message\": {:?}, \"after_s\": {:.2}}}",
+        "{{\"row\": \"endless\", \"code\": {:?}, \"message\": {:?}, \"after_s\": {after:.2}, \"again\": {:?}, \"other_device_right\": \"{other}\", \"host_whole\": {}}}",
         d.as_ref().map(|d| d.code.0),
         d.as_ref().map(|d| d.message.clone()),
-        start.elapsed().as_secs_f64()
+        again.map(|d| d.code.0),
+        x.to_vec()? == [1.0; 256]
     );
-    std::io::stdout().flush().ok();
-    // The driver waits for the kernel at the end of the process.
-    std::process::abort();
+    drop((x, y, z, bad, good, device));
+    drop(devices);
+    println!("{{\"row\": \"endless_end\", \"dropped_after_s\": {:.2}}}", start.elapsed().as_secs_f64());
+    Ok(())
+}
+
+/// The same by hand: what the driver does at the end of a process whose kernel does not end.
+fn endless_by_hand() -> Result<(), Diagnostic> {
+    let devices = Devices::named("cuda")?;
+    let cu = Cuda::open();
+    let (name, cubin) = code(&devices, ENDLESS, "endless")?;
+    let (mut module, mut function, mut stream, mut context) = (null(), null(), null(), null());
+    ok((cu.cuDevicePrimaryCtxRetain)(&mut context, 0));
+    ok((cu.cuCtxSetCurrent)(context));
+    ok((cu.cuModuleLoadData)(&mut module, cubin.as_ptr().cast()));
+    let name = std::ffi::CString::new(name).unwrap_or_default();
+    ok((cu.cuModuleGetFunction)(&mut function, module, name.as_ptr()));
+    ok((cu.cuStreamCreate)(&mut stream, 1));
+    let mut a = 0u64;
+    ok((cu.cuMemAlloc)(&mut a, 4096));
+    let mut arguments = [at(&mut a)];
+    let none = null();
+    ok((cu.cuLaunchKernel)(function, 1, 1, 1, 32, 1, 1, 0, stream, arguments.as_mut_ptr(), none.cast()));
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    println!("{{\"row\": \"endless_by_hand\", \"started\": true}}");
+    Ok(())
 }
 
 /// A process that is forked after devices were opened.

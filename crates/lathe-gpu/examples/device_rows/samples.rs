@@ -3,7 +3,7 @@
 
 use crate::hand::{Cuda, Ptr, at, ok};
 use lathe_diagnostics::Diagnostic;
-use lathe_gpu::device::{Argument, Buffer, Devices, Kernel, PinnedBuffer, dim3, read, read_write, write};
+use lathe_gpu::device::{Buffer, Devices, Kernel, PinnedBuffer, dim3, read, read_write, write};
 use std::time::Instant;
 
 /// Seconds of a whole run without compilation, and a number that says what came out.
@@ -88,7 +88,7 @@ __global__ void tone_map(float4 *image, float scale, int n) {
 pub const HEAT: &str = "__global__ void heat(float *next, const float *now, int rows, int n) {
     int j = blockIdx.x * blockDim.x + threadIdx.x, i = blockIdx.y + 1;
     if (j < 1 || j >= n - 1 || i > rows) return;
-    next[i * n + j] = now[i * n + j] + 0.2f * (now[(i - 1) * n + j] + now[(i + 1) * n + j] + now[i * n + j - 1] + now[i * n + j + 1] - 4 * now[i * n + j]);
+    next[(i - 1) * n + j] = now[i * n + j] + 0.2f * (now[(i - 1) * n + j] + now[(i + 1) * n + j] + now[i * n + j - 1] + now[i * n + j + 1] - 4 * now[i * n + j]);
 }";
 
 pub const N: usize = 1 << 25;
@@ -503,57 +503,41 @@ pub fn tone_mapping_by_hand(cu: &Cuda, cubins: &[(String, Vec<u8>); 2]) -> Ran {
     (start.elapsed().as_secs_f64(), sum)
 }
 
-/// A heat equation on rows that are split over devices. Each device has its rows with one more above and below; after a step
-/// the rows at the edges are copied into its neighbours' buffers by launches that read one and write the other.
-pub fn heat(
-    devices: &Devices,
-    heat: &Kernel,
-    copy: &Kernel,
-    n: usize,
-    steps: usize,
-) -> Result<Vec<f32>, Diagnostic> {
-    let (all, rows) = (devices.len(), n / devices.len());
-    let part = |d: usize| -> Result<[Buffer<f32>; 2], Diagnostic> {
-        let first: Vec<f32> = (0..(rows + 2) * n).map(|k| start(d * rows + k / n, k % n, n)).collect();
-        Ok([Buffer::from_slice(devices, &first)?, Buffer::from_slice(devices, &first)?])
-    };
-    let grids = (0..all).map(part).collect::<Result<Vec<_>, _>>()?;
-    let row = |b: &Buffer<f32>, r: usize| b.part(r * n..(r + 1) * n);
-    for step in 0..steps {
-        let (now, next) = (step % 2, 1 - step % 2);
-        for (d, device) in devices.iter().enumerate() {
-            let grid = dim3(((n as u32).div_ceil(128), rows as u32), 128);
-            let sizes: [Argument; 2] = [(rows as i32).into(), (n as i32).into()];
-            let arguments =
-                [read_write(&grids[d][next]), read(&grids[d][now]), sizes[0].clone(), sizes[1].clone()];
-            device.launch(heat, grid, &arguments)?;
-        }
-        for (d, device) in devices.iter().enumerate() {
-            let near = [(d.checked_sub(1), 0, rows), (Some(d + 1).filter(|d| *d < all), rows + 1, 1)];
-            for (other, to, from) in near {
-                let Some(other) = other else { continue };
-                let arguments = [
-                    write(row(&grids[d][next], to)?),
-                    read(row(&grids[other][next], from)?),
-                    (n as i32).into(),
-                ];
-                device.launch(copy, dim3((n as u32).div_ceil(128), 128), &arguments)?;
-            }
-        }
-    }
-    let mut out = Vec::new();
-    for g in &grids {
-        out.extend(g[steps % 2].with(n..(rows + 1) * n, <[f32]>::to_vec)?);
-    }
-    Ok(out)
+/// A heat equation on rows that are split over devices: each writes its rows and reads one more above and below, and those
+/// are what moves.
+pub fn heat(devices: &Devices, kernel: &Kernel, n: usize, steps: usize) -> Result<Vec<f32>, Diagnostic> {
+    // begin heat lathe
+    let first: Vec<f32> = (0..n * n).map(|k| start(k / n, k % n, n)).collect();
+    let mut now = Buffer::from_slice(devices, &first)?;
+    let mut next = Buffer::from_slice(devices, &first)?;
+    heat_steps(devices, kernel, [&mut now, &mut next], n, steps)?;
+    now.to_vec()
+    // end
 }
 
-pub const COPY: &str = "__global__ void copy_row(float *to, const float *from, int n) {
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n) to[i] = from[i];
-}";
+pub fn heat_steps(
+    devices: &Devices,
+    kernel: &Kernel,
+    [now, next]: [&mut Buffer<f32>; 2],
+    n: usize,
+    steps: usize,
+) -> Result<(), Diagnostic> {
+    // begin heat lathe
+    let each = n.div_ceil(devices.len());
+    for _ in 0..steps {
+        for (d, device) in devices.iter().enumerate() {
+            let (lo, hi) = ((d * each).max(1), ((d + 1) * each).min(n - 1));
+            let (to, from) = (next.part(lo * n..hi * n)?, now.part((lo - 1) * n..(hi + 1) * n)?);
+            let arguments = [read_write(to), read(from), ((hi - lo) as i32).into(), (n as i32).into()];
+            device.launch(kernel, dim3(((n as u32).div_ceil(128), (hi - lo) as u32), 128), &arguments)?;
+        }
+        std::mem::swap(now, next);
+    }
+    Ok(())
+    // end
+}
 
-/// The first state, with a row around it.
+/// The first state.
 pub fn start(i: usize, j: usize, n: usize) -> f32 {
     if i.abs_diff(n / 2) < n / 8 && j.abs_diff(n / 2) < n / 8 { 1.0 } else { 0.0 }
 }
