@@ -116,6 +116,7 @@ impl Drivers {
         stream: Stream,
         after: &[Mark],
         replaces: bool,
+        times: bool,
         what: &dyn Fn(Line) -> Result<Outcome, Fault>,
     ) -> Result<Mark, Fault> {
         // Marks of other drivers and contexts are waited for by the host.
@@ -136,7 +137,6 @@ impl Drivers {
             Opened::Cuda(device) => Some(device.enter().map_err(failed)?),
             Opened::OpenCl(_) => None,
         };
-        let times = self.times;
         let tail = self.tail(stream)?;
         if !replaces || times {
             tail.close(false)?;
@@ -417,7 +417,7 @@ impl Driver for Drivers {
         }
         let devices = self.devices.clone();
         let copy = |line: Line| Drivers::copy_on(line, &from, &to, range, &devices).map(|()| Outcome::None);
-        self.act(stream, after, false, &copy)
+        self.act(stream, after, false, self.times, &copy)
     }
 
     fn launch(
@@ -430,11 +430,13 @@ impl Driver for Drivers {
     ) -> Result<Mark, Fault> {
         let memory: SmallVec<[Option<Memory>; 8]> = memory.iter().map(|m| m.copied()).collect();
         let start = |line: Line| work.start(Queue(line), &memory).map_err(failed);
-        self.act(stream, after, replaces, &start)
+        // What starts later has no event behind it before that, and no times.
+        let times = self.times && !work.starts_later();
+        self.act(stream, after, replaces, times, &start)
     }
 
     fn mark(&mut self, stream: Stream, after: &[Mark]) -> Result<Mark, Fault> {
-        self.act(stream, after, false, &|_| Ok(Outcome::None))
+        self.act(stream, after, false, self.times, &|_| Ok(Outcome::None))
     }
 
     fn ended(&mut self, mark: &Mark) -> Result<bool, Fault> {

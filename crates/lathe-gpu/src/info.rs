@@ -77,8 +77,7 @@ pub fn libraries() -> Vec<Finding> {
     let cuda = cuda.map(|v| format!("CUDA {}.{}", v / 1000, v % 1000 / 10));
     let nvrtc = crate::nvrtc::nvrtc().map(|n| format!("NVRTC {}.{}", n.version.0, n.version.1));
     let opencl = open(&["libOpenCL.so.1", "libOpenCL.so"]).map(|_| "libOpenCL.so.1".to_string());
-    let nccl = version(&["libnccl.so.2", "libnccl.so"], "ncclGetVersion");
-    let nccl = nccl.map(|v| format!("NCCL {}.{}.{}", v / 10_000, v % 10_000 / 100, v % 100));
+    let nccl = crate::nccl::nccl().map(|n| n.found.clone());
     vec![
         ("CUDA driver", cuda, "install the driver of the NVIDIA device (it comes with libcuda.so.1)"),
         ("NVRTC", nvrtc.map_err(|d| d.message), "install CUDA, or: pip install 'nvidia-cuda-nvrtc==13.0.*'"),
@@ -87,11 +86,7 @@ pub fn libraries() -> Vec<Finding> {
             opencl,
             "install the device's driver with the loader (ocl-icd-libopencl1); for CPUs: pocl-opencl-icd",
         ),
-        (
-            "NCCL",
-            nccl,
-            "only for collectives over several NVIDIA devices: install libnccl2, or: pip install nvidia-nccl-cu13",
-        ),
+        ("NCCL", nccl.map_err(|d| d.message), crate::nccl::HOW),
     ]
 }
 

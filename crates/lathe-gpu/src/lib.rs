@@ -23,6 +23,7 @@ mod limit;
 mod line;
 mod loaded;
 mod marks;
+mod nccl;
 pub mod nvrtc;
 mod opencl;
 pub mod work;

@@ -134,6 +134,11 @@ pub trait Start: Send + Sync {
     /// # Errors
     /// What the driver refuses.
     fn start(&self, queue: Queue, memory: &[Option<Memory>]) -> Result<Outcome, Diagnostic>;
+
+    /// Whether the queue has it only once the last of the launches that are started together was started.
+    fn starts_later(&self) -> bool {
+        false
+    }
 }
 
 /// Where memory of the host comes from.

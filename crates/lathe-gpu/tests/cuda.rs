@@ -3,7 +3,10 @@
 mod driver;
 
 use driver::{calls, devices, is_inside};
-use lathe_gpu::device::{Buffer, Device, Kernel, PinnedBuffer, dim3, read, read_write, write};
+use lathe_gpu::codes::{ARGUMENTS, NCCL};
+use lathe_gpu::device::{
+    Buffer, Combine, Device, Devices, Kernel, Part, PinnedBuffer, dim3, read, read_write, write,
+};
 use lathe_host::codes::{FAILED, LOST};
 
 /// Runs the body in a process of its own, with the driver.
@@ -75,10 +78,10 @@ fn a_kernel_that_does_not_end_is_left_behind() {
         assert_eq!(x.to_vec().expect("the host has it"), [1.0; 64]);
         // Memory, modules, and memory that the lost device may still write to: none is given back to it.
         drop((x, y, z, endless, good, one, other));
-        let d = lathe_gpu::device::Devices::named("cuda:0").err().expect("it was given up");
+        let d = Devices::named("cuda:0").err().expect("it was given up");
         assert_eq!(d.code, LOST);
         drop(devices);
-        let rest = lathe_gpu::device::Devices::named("cuda:1").expect("a device");
+        let rest = Devices::named("cuda:1").expect("a device");
         let again = PinnedBuffer::from_slice(&rest, &[1f32; 64]).expect("a buffer");
         assert_eq!(again.to_vec().expect("the host has it"), [1.0; 64]);
     });
@@ -102,5 +105,53 @@ fn a_fault_takes_its_device_and_is_told_by_its_name() {
         assert!(d.code == FAILED && d.message.contains("wild"), "{d}");
         add(&other, &good, &y, &x);
         assert_eq!(y.to_vec().expect("the other device goes on"), [5.0; 64]);
+    });
+}
+
+#[test]
+fn reductions_over_devices_are_begun_together() {
+    inside!("reductions_over_devices_are_begun_together", &[("FAKE_CUDA_DEVICES", "3")], {
+        let devices = devices();
+        let add_one = kernel("add");
+        let data: Vec<f32> = (0..24).map(|n| n as f32).collect();
+        let all = Buffer::from_slice(&devices, &data).expect("a buffer");
+        let ones = Buffer::from_slice(&devices, &[1f32; 8]).expect("a buffer");
+        for profile in [false, true] {
+            devices.keep_profile(profile).expect("devices");
+            all.set(0, &data).expect("it is the host's");
+            let part = |d: usize| all.part(8 * d..8 * d + 8).expect("a part");
+            for (d, device) in devices.iter().enumerate() {
+                let arguments = [read_write(part(d)), read(&ones), 8i32.into()];
+                device.launch(&add_one, dim3(1, 32), &arguments).expect("a launch");
+            }
+            let parts: Vec<_> = (0..3).map(part).collect();
+            let launches = devices.all_reduce(Combine::Sum, &parts).expect("a reduction");
+            launches.iter().for_each(|l| l.wait().expect("it went well"));
+            let want: Vec<f32> = (0..24).map(|n| (n % 8 * 3 + 24 + 3) as f32).collect();
+            assert_eq!(all.to_vec().expect("it was written"), want);
+        }
+        let refused =
+            |parts: &[Part]| devices.all_reduce(Combine::Sum, parts).err().expect("it is wrong").code;
+        let part = |at: std::ops::Range<usize>| all.part(at).expect("a part");
+        assert_eq!(refused(&[part(0..8), part(8..16)]), ARGUMENTS);
+        assert_eq!(refused(&[part(0..8), part(8..16), part(16..23)]), ARGUMENTS);
+        assert_eq!(refused(&[part(0..8), part(8..16), part(15..23)]), ARGUMENTS);
+        let same =
+            Devices::open(vec![devices.device(0).expect("a device").info().clone(); 2]).expect("devices");
+        let twice = Buffer::<f32>::new(&same, 2).expect("a buffer");
+        let parts = [twice.part(0..1).expect("a part"), twice.part(1..2).expect("a part")];
+        assert_eq!(same.all_reduce(Combine::Sum, &parts).err().expect("a device twice").code, NCCL);
+    });
+}
+
+#[test]
+fn reductions_without_the_library_are_refused_by_its_name() {
+    inside!("reductions_without_the_library_are_refused_by_its_name", &[("LATHE_NCCL", "/nowhere")], {
+        let devices = devices();
+        let all = Buffer::from_slice(&devices, &[1f32; 8]).expect("a buffer");
+        let parts = [all.part(0..4).expect("a part"), all.part(4..8).expect("a part")];
+        let d = devices.all_reduce(Combine::Sum, &parts).err().expect("there is none");
+        assert!(d.code == NCCL && d.message.contains("libnccl"), "{d}");
+        assert_eq!(all.to_vec().expect("the host has it"), [1.0; 8]);
     });
 }

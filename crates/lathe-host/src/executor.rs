@@ -134,28 +134,11 @@ impl<D: Driver> Executor<D> {
             self.carry_out(&plan)?;
             plan.clear();
         }
-        let plan = self.host.launch_reserved(name, device, accesses, plan);
+        let plan = self.host.launch_reserved(name, device, accesses, &[], plan);
         let mut refused = None;
         for a in &plan.actions {
             match a {
-                Action::Launch { event, stream, after, replaces } => {
-                    if !self.may_start(*event) {
-                        self.skip(*event, *stream, after);
-                        continue;
-                    }
-                    let marks = self.marks_of(after);
-                    let started = {
-                        let memory: SmallVec<[Option<&D::Memory>; 8]> = accesses
-                            .iter()
-                            .map(|a| self.memory.get(&(device, a.buffer)).map(|b| &b.memory))
-                            .collect();
-                        self.driver.launch(*stream, &marks, work, &memory, *replaces)
-                    };
-                    if let Err(fault) = &started {
-                        refused = Some(fault.clone());
-                    }
-                    self.started(*event, *stream, after, started, || (name.to_string(), None));
-                }
+                Action::Launch { .. } => refused = self.start(name, device, accesses, work, a),
                 other => self.carry_out_one(other)?,
             }
         }
@@ -165,6 +148,86 @@ impl<D: Driver> Executor<D> {
             (Some(fault), _) => Err(refusal(name, &fault)),
             (None, Some(event)) => Ok(event),
             (None, None) => Err(Diagnostic::error(codes::FAILED, format!("{name} was not launched"))),
+        }
+    }
+
+    /// Gives the launch of a plan to the driver; what it refuses.
+    fn start(
+        &mut self,
+        name: &str,
+        device: usize,
+        accesses: &[Access],
+        work: &D::Work,
+        launch: &Action,
+    ) -> Option<Fault> {
+        let Action::Launch { event, stream, after, replaces } = launch else { return None };
+        if !self.may_start(*event) {
+            self.skip(*event, *stream, after);
+            return None;
+        }
+        let marks = self.marks_of(after);
+        let started = {
+            let memory: SmallVec<[Option<&D::Memory>; 8]> =
+                accesses.iter().map(|a| self.memory.get(&(device, a.buffer)).map(|b| &b.memory)).collect();
+            self.driver.launch(*stream, &marks, work, &memory, *replaces)
+        };
+        let refused = started.as_ref().err().cloned();
+        self.started(*event, *stream, after, started, || (name.to_string(), None));
+        refused
+    }
+
+    /// Starts kernels on several devices that wait for one another: all memory and all copies first, so that the driver is
+    /// given nothing else in between. Where what one of them needs fails, all fail. Each device is in the list once, and what
+    /// one writes none of the others uses.
+    ///
+    /// # Errors
+    /// As [`Executor::launch`].
+    pub fn launch_together(
+        &mut self,
+        name: &str,
+        launches: &[(usize, &[Access], &D::Work)],
+    ) -> Result<Vec<Event>, Diagnostic> {
+        self.poll();
+        self.host.tidy();
+        for (device, accesses, _) in launches {
+            let mut room = Plan::default();
+            self.host.reserve(name, *device, accesses, &mut room)?;
+            self.evicted(&room);
+            self.carry_out(&room)?;
+            accesses.iter().filter(|a| a.mode.reads()).try_for_each(|a| self.prefetch(*device, a))?;
+        }
+        // Each needs what any of them needs: where one cannot do its part, nobody can.
+        let others: Vec<Event> = launches.iter().flat_map(|l| self.host.makers(l.0, l.1)).collect();
+        let mut planned = Vec::new();
+        for (device, accesses, work) in launches {
+            let plan = self.host.launch_reserved(name, *device, accesses, &others, Plan::default());
+            for a in &plan.actions {
+                match a {
+                    Action::Launch { .. } => planned.push((*device, *accesses, *work, a.clone())),
+                    other => self.carry_out_one(other)?,
+                }
+            }
+        }
+        let events = planned.iter().filter_map(|p| match &p.3 {
+            Action::Launch { event, .. } => Some(*event),
+            _ => None,
+        });
+        let events: Vec<Event> = events.collect();
+        if let Some(e) = events.iter().find(|e| !self.may_start(**e)) {
+            let why = self.host.events().failure(*e).map_or_else(String::new, |f| f.why.clone());
+            events.iter().for_each(|e| self.host.refuse(*e, &why));
+        }
+        let mut refused: Option<Fault> = None;
+        for (device, accesses, work, launch) in &planned {
+            let fault = self.start(name, *device, accesses, work, launch);
+            if let Some(fault) = fault {
+                events.iter().for_each(|e| self.host.refuse(*e, &fault.text));
+                refused.get_or_insert(fault);
+            }
+        }
+        match refused {
+            Some(fault) => Err(refusal(name, &fault)),
+            None => Ok(events),
         }
     }
 

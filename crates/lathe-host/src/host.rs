@@ -173,15 +173,23 @@ impl Host {
     pub fn launch(&mut self, name: &str, device: usize, accesses: &[Access]) -> Result<Plan, Diagnostic> {
         let mut plan = Plan::default();
         self.reserve(name, device, accesses, &mut plan)?;
-        Ok(self.launch_reserved(name, device, accesses, plan))
+        Ok(self.launch_reserved(name, device, accesses, &[], plan))
     }
 
-    /// A launch whose memory was reserved just now.
+    /// What makes the bytes that a launch on a device reads there, once they are on their way there.
+    pub(crate) fn makers(&self, device: usize, accesses: &[Access]) -> Few {
+        let reads = accesses.iter().filter(|a| a.mode.reads());
+        let makers = reads.flat_map(|a| self.buffers[&a.buffer].before_read(Place::device(device), &a.range));
+        makers.filter(|e| self.events.is_pending(*e)).collect()
+    }
+
+    /// A launch whose memory was reserved just now; it needs these events, too.
     pub(crate) fn launch_reserved(
         &mut self,
         name: &str,
         device: usize,
         accesses: &[Access],
+        others: &[Event],
         mut plan: Plan,
     ) -> Plan {
         let at = Place::device(device);
@@ -189,7 +197,7 @@ impl Host {
         for a in accesses.iter().filter(|a| a.mode.reads()) {
             self.fetch(a.buffer, at, &a.range, &mut plan);
         }
-        let (mut needs, mut after) = (Few::new(), Few::new());
+        let (mut needs, mut after) = (Few::from_slice(others), Few::new());
         for a in &accesses {
             let b = &self.buffers[&a.buffer];
             if a.mode.reads() {

@@ -22,6 +22,7 @@
 
 mod arguments;
 mod buffer;
+mod collective;
 mod kernel;
 mod lent;
 mod open;
@@ -33,6 +34,7 @@ mod translate;
 
 pub use arguments::{Argument, Element, Grid, Part, Seen, dim3, nd_range, read, read_write, write};
 pub use buffer::{Buffer, BufferIn, Kind, Mapped, MappedBuffer, Pinned, PinnedBuffer, Plain};
+pub use collective::Combine;
 pub use kernel::Kernel;
 pub use lathe_source::device::Language;
 pub use lent::fetch;

@@ -251,8 +251,8 @@ impl Compiled {
 /// A launch that was given to a device.
 #[derive(Clone)]
 pub struct Launch {
-    shared: Arc<Shared>,
-    event: Event,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) event: Event,
 }
 
 impl Launch {
@@ -394,7 +394,7 @@ impl Device {
         Ok(Launch { shared: Arc::clone(&self.shared), event })
     }
 
-    fn access(&self, part: &Part, mode: lathe_host::Mode) -> Result<Access, Diagnostic> {
+    pub(crate) fn access(&self, part: &Part, mode: lathe_host::Mode) -> Result<Access, Diagnostic> {
         if part.of != Arc::as_ptr(&self.shared) as usize {
             let d = Diagnostic::error(codes::ARGUMENTS, "a buffer belongs to other devices than the launch");
             return Err(d.help("make the buffer of the same `Devices`"));

@@ -1,5 +1,6 @@
 //! What all who use the same devices share: the executor, locked, and what was compiled.
 
+use super::collective::{Group, Groups};
 use crate::cuda::open::Opened as CudaDevice;
 use crate::drivers::Drivers;
 use crate::fork;
@@ -22,6 +23,7 @@ pub(crate) struct Shared {
     opened: Vec<Opened>,
     state: Mutex<State>,
     keep: Mutex<Option<Arc<dyn Keep>>>,
+    groups: Groups,
 }
 
 pub(crate) struct State {
@@ -40,7 +42,7 @@ thread_local! {
 
 impl Shared {
     pub(crate) fn new(infos: Vec<DeviceInfo>, opened: Vec<Opened>, state: State) -> Shared {
-        Shared { infos, opened, state: Mutex::new(state), keep: Mutex::new(None) }
+        Shared { infos, opened, state: Mutex::new(state), keep: Mutex::new(None), groups: Groups::default() }
     }
 
     pub(crate) fn keep_code(&self, keep: Arc<dyn Keep>) {
@@ -81,6 +83,19 @@ impl Shared {
     /// The first device of CUDA that answers, whose driver pins memory of the host.
     pub(crate) fn cuda(&self) -> Option<&'static CudaDevice> {
         self.opened.iter().filter_map(|d| d.cuda()).find(|d| d.answers().is_ok())
+    }
+
+    /// The communicators of all devices.
+    ///
+    /// # Errors
+    /// `E0856`.
+    pub(crate) fn group(&self) -> Result<Arc<Group>, Diagnostic> {
+        self.groups.get(self.opened.iter().map(|d| d.cuda().map(|d| d.ordinal)).collect())
+    }
+
+    /// The communicators are not used any more.
+    pub(crate) fn disband(&self) {
+        self.groups.forget();
     }
 
     pub(crate) fn opened(&self, device: usize) -> Opened {

@@ -10,9 +10,11 @@ use std::sync::Arc;
 pub fn run(arguments: &[&str], set: &[(&str, &str)]) -> (bool, String) {
     let folder = tempfile::tempdir().expect("a folder");
     build("libcuda.c", &folder.path().join("libcuda.so.1"));
+    build("libnccl.c", &folder.path().join("libnccl.so.2"));
     let program = std::env::current_exe().expect("this program");
     let mut command = Command::new(program);
-    command.args(arguments).env("LD_LIBRARY_PATH", folder.path()).env(INSIDE, "1");
+    command.args(arguments).env("LD_LIBRARY_PATH", folder.path()).env("LATHE_NCCL", folder.path());
+    command.env(INSIDE, "1");
     let out = command.envs(set.iter().copied()).output().expect("it starts");
     let text = String::from_utf8_lossy(&out.stdout) + String::from_utf8_lossy(&out.stderr);
     (out.status.success(), text.into_owned())

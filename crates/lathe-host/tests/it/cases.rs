@@ -162,3 +162,35 @@ fn launches_that_use_the_same_again_replace_one_another() {
     assert!(replaces("b", &both));
     assert!(!replaces("b", &[access(y, 0..8, Mode::Read), access(x, 0..8, Mode::Read)]));
 }
+
+/// Launches on several devices at once: all copies come first, and where one cannot start none does.
+#[test]
+fn launches_together_start_all_or_none() {
+    use lathe_host::simulated::Work;
+    for seed in 0..40 {
+        let mut fake = Fake::new(vec![device(&[], None); 3], seed);
+        let b = fake.buffer(12, Some(&[7; 12]));
+        let part = |d: u64| [access(b, 4 * d..4 * d + 4, Mode::ReadWrite)];
+        let parts: Vec<[Access; 1]> = (0..3).map(part).collect();
+        let work = |d: usize| Work { seed: 5, accesses: parts[d].to_vec(), ending: Ending::Well };
+        let works = [work(0), work(1), work(2)];
+        let all: Vec<(usize, &[Access], &Work)> = (0..3).map(|d| (d, &parts[d][..], &works[d])).collect();
+        let events = fake.executor.launch_together("all", &all).expect("launches");
+        assert_eq!(events.len(), 3);
+        let first = fake.read(b, 0..12).expect("they ended");
+        assert_ne!(first, [7; 12]);
+        // The second device's part cannot be made: nothing happens to the others.
+        fake.launch("bad", 1, &parts[1], 1, Ending::Fault).expect("a launch");
+        let started = fake.executor.launch_together("all", &all);
+        match started {
+            Ok(_) => {
+                for d in 0..3u64 {
+                    let told = fake.read(b, 4 * d..4 * d + 4).expect_err("it was not made");
+                    assert_eq!(told.code, codes::FAILED);
+                }
+            }
+            Err(d) => assert_eq!(d.code, codes::FAILED),
+        }
+        fake.finish();
+    }
+}
