@@ -189,13 +189,13 @@ pub(crate) unsafe fn start(
     let seen = Arc::new(AtomicI32::new(status::OK));
     match session.run(&known, &kernels.explain(), Some(Arc::clone(&seen))) {
         Ok(Outcome::None) => Ok(status::OK),
-        Ok(Outcome::Status(place)) => {
+        Ok(Outcome::Status(places)) => {
             let start = std::time::Instant::now();
             while !finish()? {
                 if start.elapsed() > limit() {
                     // The device still writes to what it was given.
                     kernels.device.give_up();
-                    std::mem::forget(place);
+                    std::mem::forget(places);
                     session.leave();
                     let text = format!(
                         "`{}` did not finish within {} s",
@@ -209,7 +209,8 @@ pub(crate) unsafe fn start(
                     _ => std::thread::sleep(std::time::Duration::from_micros(50)),
                 }
             }
-            Ok(place.read())
+            let bad = places.iter().map(|p| p.read()).find(|s| *s != status::OK);
+            Ok(bad.unwrap_or(status::OK))
         }
         Err(d) => match seen.load(Ordering::Acquire) {
             status::OK => Err(d),

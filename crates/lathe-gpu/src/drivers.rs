@@ -4,7 +4,7 @@ use crate::cuda::open as cuda;
 use crate::limit::limit;
 use crate::marks::{Event, Known, Mark, Opened, cuda_result, failed, fault_of_cuda};
 use crate::opencl::open as opencl;
-use crate::work::{HostBytes, Line, Memory, Outcome, Queue, Start};
+use crate::work::{HostBytes, Line, Memory, Outcome, Queue, Start, StatusPlace};
 use lathe_diagnostics::Diagnostic;
 use lathe_host::{Device, Driver, Fault, FaultKind, Interval, Side, Stream};
 use smallvec::SmallVec;
@@ -447,15 +447,15 @@ impl Driver for Drivers {
         known.ended.store(true, Ordering::Relaxed);
         match &known.outcome {
             Outcome::None => Ok(true),
-            Outcome::Status(place) => match place.read() {
-                lathe_abi::status::OK => Ok(true),
-                status => {
-                    if let Some(seen) = &place.seen {
-                        seen.store(status, Ordering::Release);
-                    }
-                    Err(Fault::new(FaultKind::Failed, (place.explain)(status)))
+            Outcome::Status(places) => {
+                let bad = |p: &&StatusPlace| p.read() != lathe_abi::status::OK;
+                let Some(place) = places.iter().find(bad) else { return Ok(true) };
+                let status = place.read();
+                if let Some(seen) = &place.seen {
+                    seen.store(status, Ordering::Release);
                 }
-            },
+                Err(Fault::new(FaultKind::Failed, (place.explain)(status)))
+            }
         }
     }
 
@@ -469,7 +469,6 @@ impl Driver for Drivers {
             let waited = start.elapsed();
             if waited > limit {
                 self.late = true;
-                device.give_up();
                 let text = format!(
                     "it did not finish on {} within {} s (LATHE_DEVICE_SECONDS allows more)",
                     device.name(),
@@ -485,6 +484,10 @@ impl Driver for Drivers {
                 _ => std::thread::sleep(Duration::from_micros(if own { 500 } else { 50 })),
             }
         }
+    }
+
+    fn lost(&mut self, device: usize) {
+        self.devices[device].give_up();
     }
 
     fn interval(&mut self, mark: &Mark) -> Option<Interval> {

@@ -65,6 +65,11 @@ impl Start for Invocation {
         self.started.fetch_add(session.started, Ordering::Relaxed);
         ran
     }
+
+    fn records(&self) -> bool {
+        // Memory of a launch is recorded where it comes from the pool of the stream.
+        !self.kernels.reports() && matches!(self.kernels.device, Opened::Cuda(d) if d.pools)
+    }
 }
 
 /// What one launch has on the device.
@@ -138,7 +143,7 @@ impl<'a> Session<'a> {
         let Some(status) = self.status else { return Ok(Outcome::None) };
         let place = StatusPlace::new(self.queue, Arc::clone(explain), seen)?;
         line.copy_status(status, &place)?;
-        Ok(Outcome::Status(Box::new(place)))
+        Ok(Outcome::Status(vec![place]))
     }
 
     fn at(&self, b: BufId) -> Result<Argument<'static>, Diagnostic> {

@@ -48,7 +48,7 @@ impl Opened {
         }
     }
 
-    /// Something on this device did not end in time.
+    /// Nothing is asked of this device any more by this process.
     pub fn give_up(self) {
         if let Opened::Cuda(d) = self {
             d.give_up();

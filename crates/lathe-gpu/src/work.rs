@@ -67,8 +67,8 @@ impl Queue {
 pub enum Outcome {
     /// Nothing but that it has ended.
     None,
-    /// A status of 32 bits, which the queue was told to copy here; 0 stands for success.
-    Status(Box<StatusPlace>),
+    /// A status of 32 bits of each function, which the queue was told to copy here; 0 stands for success.
+    Status(Vec<StatusPlace>),
 }
 
 /// Says what a status stands for.
@@ -134,6 +134,12 @@ pub trait Start: Send + Sync {
     /// # Errors
     /// What the driver refuses.
     fn start(&self, queue: Queue, memory: &[Option<Memory>]) -> Result<Outcome, Diagnostic>;
+
+    /// Whether it can be recorded on a device and started again from the record: it starts the same every time, and nothing
+    /// of it is asked for at its end.
+    fn records(&self) -> bool {
+        true
+    }
 
     /// Whether the queue has it only once the last of the launches that are started together was started.
     fn starts_later(&self) -> bool {

@@ -3,8 +3,8 @@
 
 use lathe_gpu::codes;
 use lathe_gpu::device::{
-    Buffer, BufferIn, Devices, Keep, Kernel, MappedBuffer, PinnedBuffer, Sequence, dim3, nd_range, read,
-    read_write, write,
+    Buffer, BufferIn, Devices, Keep, Kernel, MappedBuffer, Parameters, PinnedBuffer, Sequence, dim3,
+    nd_range, read, read_write, write,
 };
 use lathe_source::device::Language;
 use std::collections::HashMap;
@@ -247,4 +247,46 @@ fn libraries_get_addresses_and_queues() {
     let d = failed.err().expect("it failed");
     assert!(d.code == lathe_host::codes::FAILED && d.message.contains("a library"), "{d}");
     assert_eq!(Kernel::of(SUM, Language::OpenCl, Some("sum")).expect("named").name(), "sum");
+}
+
+/// A tuner is called once for each kernel, device and values, by this process or another.
+#[test]
+fn tuners_are_called_once() {
+    const SET: &str = "__kernel void set(__global int *y) { y[get_global_id(0)] = WIDTH + EXTRA; }";
+    let keep = Arc::new(Kept::default());
+    let calls = std::cell::Cell::new(0);
+    let tuner = |width: i64| {
+        calls.set(calls.get() + 1);
+        Ok(vec![("WIDTH".to_string(), width)])
+    };
+    for round in 0..2 {
+        let devices = devices(1);
+        devices.keep_code(Arc::clone(&keep) as Arc<dyn Keep>);
+        let device = devices.device(0).expect("a device");
+        let y = Buffer::<i32>::new(&devices, 8).expect("a buffer");
+        let kernel = Kernel::opencl(SET).expect("a kernel");
+        for (extra, values, width) in [(1, [8, 8], 4), (1, [8, 9], 2), (2, [8, 8], 8), (1, [8, 8], 4)] {
+            let kernel = kernel.clone().flag(&format!("-DEXTRA={extra}"));
+            let tuned = device.tuned(&kernel, &values, |_| tuner(width)).expect("it was tuned");
+            let threads = tuned.value("WIDTH").expect("a value") as u32;
+            device.launch(&tuned.kernel, nd_range(8, threads), &[write(&y)]).expect("a launch");
+            assert_eq!(y.to_vec().expect("it was written"), [width as i32 + extra; 8]);
+            assert!(tuned.value("HEIGHT").is_err());
+        }
+        assert_eq!(calls.get(), 3, "round {round}");
+        // What is kept is not trusted.
+        let all: Vec<_> = keep.0.lock().expect("no panic").keys().cloned().collect();
+        let spoilt = all.iter().filter(|k| round == 1 && k.starts_with("tuned"));
+        spoilt.for_each(|k| {
+            keep.0.lock().expect("no panic").insert(k.clone(), b"WIDTH 4 -Dinjected=1\n".to_vec());
+        });
+    }
+    let again = devices(1);
+    again.keep_code(keep);
+    let device = again.device(0).expect("a device");
+    let kernel = Kernel::opencl(SET).expect("a kernel").flag("-DEXTRA=1");
+    let tuned = device.tuned(&kernel, &[8, 8], |_| tuner(2)).expect("it was tuned");
+    assert_eq!((tuned.parameters, calls.get()), (vec![("WIDTH".to_string(), 2)], 4));
+    let bad: Parameters = vec![("A B".to_string(), 1)];
+    assert_eq!(device.tuned(&kernel, &[1], |_| Ok(bad)).err().expect("no name").code, codes::ARGUMENTS);
 }

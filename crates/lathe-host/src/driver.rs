@@ -123,6 +123,9 @@ pub trait Driver {
     /// What went wrong with its action; [`FaultKind::Lost`] where it takes longer than the driver allows.
     fn wait(&mut self, mark: &Self::Mark) -> Result<(), Fault>;
 
+    /// A device is lost: nothing is asked of it any more, and what lies there stays there.
+    fn lost(&mut self, _device: usize) {}
+
     /// When the action of a mark that was reached ran; none where times are not taken.
     fn interval(&mut self, mark: &Self::Mark) -> Option<Interval>;
 }

@@ -316,6 +316,7 @@ impl<D: Driver> Executor<D> {
                 }
             }
         }
+        self.driver.lost(device);
         // A device that does not answer may still use what it was given.
         let events = self.host.events();
         let used = |e: &Event| events.stream(*e).is_some_and(|s| s.device as usize == device);
@@ -401,13 +402,9 @@ impl<D: Driver> Executor<D> {
         for e in events {
             // What is before it in its stream ends first.
             while let Some((stream, mark)) = self.given(*e).map(|(s, started)| (s, started.mark.clone())) {
-                let waited = self.driver.wait(&mark);
-                self.settle(stream);
-                if let Err(f) = waited
-                    && f.kind == FaultKind::Lost
-                    && self.given(*e).is_some()
-                {
-                    self.lost(stream.device as usize, &f.text);
+                match self.driver.wait(&mark) {
+                    Err(f) if f.kind == FaultKind::Lost => self.lost(stream.device as usize, &f.text),
+                    _ => self.settle(stream),
                 }
             }
         }

@@ -125,8 +125,11 @@ impl Host {
     ) -> Result<(), Diagnostic> {
         let at = Place::device(device);
         if self.lost.get(device).is_none_or(|l| *l) {
-            let known = self.devices.get(device).map_or("none of that number", |d| d.name.as_str());
-            let text = format!("`{name}` cannot be launched: the device {device} ({known}) does not exist");
+            let why = match self.devices.get(device) {
+                Some(d) => format!("the device {device} (`{}`) was lost", d.name),
+                None => format!("there is no device {device}"),
+            };
+            let text = format!("`{name}` cannot be launched: {why}");
             return Err(Diagnostic::error(codes::LOST, text));
         }
         for a in accesses {

@@ -6,7 +6,7 @@ use crate::engine::Kernel;
 use lathe_abi::dtype;
 use lathe_diagnostics::Diagnostic;
 use lathe_engine::memory::Shape;
-use lathe_gpu::device::{Argument, Compiled, Device, Launch, Seen};
+use lathe_gpu::device::{Argument, Compiled, Device, Launch, Seen, Sequence};
 use std::ffi::c_void;
 
 /// Arguments of a launch as kernels see them. Elements of buffers are not where the descriptors say: nothing reads them.
@@ -73,6 +73,23 @@ impl<'a> Views<'a> {
 /// `E0808` to `E0817` for arguments, `E0707` for a kernel that was not compiled for a device, and those of
 /// [`Device::launch`].
 pub fn start(kernel: &Kernel, device: &Device, arguments: &[Argument]) -> Result<Launch, Diagnostic> {
+    given(kernel, arguments, |compiled, shapes| device.start(compiled, arguments, shapes))
+}
+
+/// One more launch in a sequence, whose device is that of the kernel and the buffers.
+///
+/// # Errors
+/// As [`start`].
+pub fn add(kernel: &Kernel, sequence: &mut Sequence, arguments: &[Argument]) -> Result<(), Diagnostic> {
+    given(kernel, arguments, |compiled, shapes| sequence.add_compiled(compiled, arguments, shapes))
+}
+
+/// Does something with the code of a kernel and what it is told of its arguments; explains the check that does not hold.
+fn given<R>(
+    kernel: &Kernel,
+    arguments: &[Argument],
+    take: impl FnOnce(&Compiled, &[Shape]) -> Result<Result<R, i32>, Diagnostic>,
+) -> Result<R, Diagnostic> {
     let Some(compiled) = Compiled::of(kernel.code()) else {
         let text = format!("`{}` was compiled for the host", kernel.name());
         let d = Diagnostic::error(lathe_engine::codes::DEVICE_ARRAY, text);
@@ -93,5 +110,5 @@ pub fn start(kernel: &Kernel, device: &Device, arguments: &[Argument]) -> Result
     }
     // SAFETY: extents and strides are there.
     let shapes: Vec<Shape> = args.iter().map(|a| unsafe { Shape::of(&a.raw) }).collect();
-    device.start(&compiled, arguments, &shapes)?.map_err(|status| kernel.explain(status, &args))
+    take(&compiled, &shapes)?.map_err(|status| kernel.explain(status, &args))
 }

@@ -359,7 +359,7 @@ fn kernels_with_races_are_not_emitted() {
 /// Kernels on buffers of a device: what is read and written is known, and what their checks say comes with the argument's name.
 #[test]
 fn kernels_run_on_buffers() {
-    use lathe_runtime::device::{Buffer, Devices, Part, start};
+    use lathe_runtime::device::{Buffer, Devices, Part, Sequence, add, start};
     let (m, f) = parse(
         "func scaled(N)(A: in i32[N], k: in i32, B: out i32[N]) stage scheduled {
   for g in 0..(N + 31) // 32 level(grid) { for t in 32 * g..min(32 * g + 32, N) level(block) { 'B'[t]: B[t] = A[t] // k } }
@@ -397,4 +397,22 @@ fn kernels_run_on_buffers() {
     assert_eq!(a.to_vec().expect("it is whole"), [6, 12, 18, 24, 30]);
     start(&kernel, &device, &arguments(6)).expect("the device goes on");
     assert_eq!(b.to_vec().expect("written"), [1, 2, 3, 4, 5]);
+    // Several launches as one, and what one of them finds is told in the same way.
+    let c = Buffer::<i32>::new(&devices, 5).expect("a buffer");
+    for (last, good) in [(2, true), (0, false)] {
+        let mut sequence = Sequence::new(&device, "twice");
+        add(&kernel, &mut sequence, &arguments(3)).expect("it fits");
+        let second = [Part::from(&b).into(), last.into(), Part::from(&c).into()];
+        add(&kernel, &mut sequence, &second).expect("it fits");
+        let wrong = [a.part(0..4).expect("a part").into(), 3i32.into(), Part::from(&b).into()];
+        assert_eq!(add(&kernel, &mut sequence, &wrong).expect_err("4 and 5 elements").code.0, "E0811");
+        assert_eq!(sequence.len(), 2);
+        for _ in 0..3 {
+            sequence.launch().expect("a launch");
+        }
+        match c.to_vec() {
+            Ok(c) => assert!(good && c == [1, 2, 3, 4, 5], "{c:?}"),
+            Err(d) => assert!(!good && d.code.0 == "E0854" && d.message.contains("twice"), "{d}"),
+        }
+    }
 }

@@ -11,7 +11,7 @@ use lathe_ir::text::{Ids, print_function_with, print_module};
 use lathe_ir::visit::walk;
 use lathe_ir::{Function, Module, StmtKind};
 use lathe_measure::store::hash_of;
-use lathe_runtime::device::{Argument, Device, Launch, Views};
+use lathe_runtime::device::{Argument, Device, Launch, Sequence, Views};
 use lathe_runtime::{ArgView, Array, DeviceRun, Engine, General, Kernel, Limits, Object, Options, Pool};
 use lathe_space::{Expr, Value};
 use lathe_target::Machine;
@@ -207,12 +207,27 @@ impl Built {
     /// # Errors
     /// As [`lathe_runtime::device::start`], and [`Built::call`] for sizes.
     pub fn launch(&self, device: &Device, arguments: &[Argument]) -> Result<Launch, Diagnostic> {
+        self.on_buffers(arguments, |kernel| lathe_runtime::device::start(kernel, device, arguments))
+    }
+
+    /// Adds a launch of the kernel to a sequence, which starts it with all the others.
+    ///
+    /// # Errors
+    /// As [`Built::launch`]; nothing is started.
+    pub fn add_to(&self, sequence: &mut Sequence, arguments: &[Argument]) -> Result<(), Diagnostic> {
+        self.on_buffers(arguments, |kernel| lathe_runtime::device::add(kernel, sequence, arguments))
+    }
+
+    fn on_buffers<R>(
+        &self,
+        arguments: &[Argument],
+        take: impl FnOnce(&Kernel) -> Result<R, Diagnostic>,
+    ) -> Result<R, Diagnostic> {
         let views = Views::new(arguments);
         views.check()?;
         let args = views.views();
         self.required(&args)?;
-        lathe_runtime::device::start(self.pick(&args), device, arguments)
-            .map_err(|d| at_check(&self.checks, d))
+        take(self.pick(&args)).map_err(|d| at_check(&self.checks, d))
     }
 
     /// Like [`Built::call`] on borrowed memory.

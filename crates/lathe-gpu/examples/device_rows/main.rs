@@ -5,17 +5,17 @@
 //!     device_rows launch                                          # one row
 //!     device_rows fault | endless | fork                              # one process each, since devices do not survive them
 
-mod hand;
+#[path = "../devices/samples/mod.rs"]
 mod samples;
 mod scaling;
 
-use hand::{Cuda, Ptr, at, ok};
 use lathe_diagnostics::Diagnostic;
 use lathe_gpu::device::{
     Buffer, Devices, Kernel, MappedBuffer, PinnedBuffer, Sequence, dim3, read, read_write, write,
 };
 use lathe_gpu::nvrtc::nvrtc;
-use lathe_source::device::Language;
+use samples::hand::{Cuda, Ptr, at, ok};
+use samples::heat;
 use std::time::Instant;
 
 const EMPTY: &str = "extern \"C\" __global__ void empty(float *y, const float *x, int n) {}";
@@ -58,7 +58,7 @@ fn main() {
 /// All rows, or the one of a name.
 fn all(only: &str) -> Result<(), Diagnostic> {
     type Row = fn() -> Result<String, Diagnostic>;
-    let rows: [(&str, Row); 10] = [
+    let rows: [(&str, Row); 11] = [
         ("launch", launches),
         ("launch_null", planning),
         ("graph", graphs),
@@ -66,6 +66,7 @@ fn all(only: &str) -> Result<(), Diagnostic> {
         ("samples", host_code),
         ("heat", heat_with_halos),
         ("scaling", scaling::rows),
+        ("reductions", scaling::reductions),
         ("kinds", kinds),
         ("full", full),
         ("calls", calls),
@@ -102,7 +103,7 @@ fn launches() -> Result<String, Diagnostic> {
         devices.finish()?;
         Ok(took / BATCH as f64)
     };
-    let cu = Cuda::open();
+    let cu = Cuda::get();
     let (name, cubin) = code(&devices, EMPTY, "empty")?;
     let (mut module, mut function, mut stream) = (null(), null(), null());
     let mut context = null();
@@ -293,7 +294,7 @@ fn overlap() -> Result<String, Diagnostic> {
 
 /// Seconds of copies in both directions at once, by hand: what copies alone take.
 fn both_ways(bytes: usize) -> f64 {
-    let cu = Cuda::open();
+    let cu = Cuda::get();
     let (mut up, mut down, mut a, mut b) = (null(), null(), 0u64, 0u64);
     let (mut from, mut to) = (null(), null());
     ok((cu.cuStreamCreate)(&mut up, 1));
@@ -318,98 +319,55 @@ fn both_ways(bytes: usize) -> f64 {
     median(all)
 }
 
-/// The samples of HCA's evaluation: time beside code by hand, lines, transfers beside the least.
+/// Time of the samples beside code by hand, lines, and what was moved. By hand all but the last are on one device.
 fn host_code() -> Result<String, Diagnostic> {
-    let devices = Devices::named("cuda")?;
-    let one = |source: &str| Kernel::cuda(source);
-    let maps = ["luminance", "tone_map"];
-    let pair = maps.map(|n| Kernel::of(samples::TONE_MAPPING, Language::Cuda, Some(n)));
-    let [a, b] = pair;
-    let pair = [a?, b?];
-    let (reduction, pi) = (one(samples::REDUCTION)?, one(samples::MONTE_CARLO)?);
-    let (bodies, dot) = (one(samples::N_BODY)?, one(samples::SCALED_DOT)?);
-    let cu = Cuda::open();
-    let cubins = [
-        code(&devices, samples::REDUCTION, "reduction")?,
-        code(&devices, samples::MONTE_CARLO, "monte_carlo")?,
-        code(&devices, samples::N_BODY, "n_body")?,
-        code(&devices, samples::SCALED_DOT, "scaled_dot")?,
-    ];
-    let [a, b] = maps.map(|n| code(&devices, samples::TONE_MAPPING, n));
-    let maps = [a?, b?];
-    type Both<'a> =
-        (&'a str, Box<dyn Fn() -> Result<samples::Ran, Diagnostic> + 'a>, Box<dyn Fn() -> samples::Ran + 'a>);
-    let all: [Both; 5] = [
-        (
-            "reduction",
-            Box::new(|| samples::reduction(&devices, &reduction)),
-            Box::new(|| samples::reduction_by_hand(&cu, &cubins[0])),
-        ),
-        (
-            "monte_carlo",
-            Box::new(|| samples::monte_carlo(&devices, &pi)),
-            Box::new(|| samples::monte_carlo_by_hand(&cu, &cubins[1])),
-        ),
-        (
-            "n_body",
-            Box::new(|| samples::n_body(&devices, &bodies)),
-            Box::new(|| samples::n_body_by_hand(&cu, &cubins[2])),
-        ),
-        (
-            "scaled_dot",
-            Box::new(|| samples::scaled_dot(&devices, &dot)),
-            Box::new(|| samples::scaled_dot_by_hand(&cu, &cubins[3])),
-        ),
-        (
-            "tone_mapping",
-            Box::new(|| samples::tone_mapping(&devices, &pair)),
-            Box::new(|| samples::tone_mapping_by_hand(&cu, &maps)),
-        ),
-    ];
+    let (one, all) = (Devices::named("cuda")?, Devices::of_kind("cuda")?);
     let mut out = Vec::new();
-    for (name, ours, theirs) in &all {
-        let (mut a, mut b) = (Vec::new(), Vec::new());
-        let (x, y) = (ours()?, theirs());
+    for sample in &samples::ALL {
+        let devices = if sample.name == "heat" { &all } else { &one };
+        let kernels = sample.compiled()?;
+        let cubins: Vec<_> =
+            sample.kernels.iter().map(|k| code(devices, sample.source, k)).collect::<Result<_, _>>()?;
+        let timed = |run: &dyn Fn() -> Result<f64, Diagnostic>| {
+            let start = Instant::now();
+            run().map(|result| (start.elapsed().as_secs_f64() * 1e3, result))
+        };
+        let ours = || timed(&|| (sample.lathe)(devices, &kernels));
+        let theirs = || timed(&|| Ok((sample.hand)(&cubins)));
+        let (x, y) = (ours()?.1, theirs()?.1);
         let before = devices.counters()?;
         ours()?;
         let after = devices.counters()?;
+        let (mut a, mut b) = (Vec::new(), Vec::new());
         for _ in 0..11 {
-            a.push(ours()?.0 * 1e3);
-            b.push(theirs().0 * 1e3);
+            a.push(ours()?.0);
+            b.push(theirs()?.0);
         }
         let (a, b) = (median(a), median(b));
         out.push(format!(
-            "{{\"name\": \"{name}\", \"lathe_ms\": {a:.3}, \"hand_ms\": {b:.3}, \"ratio\": {:.4}, \"results\": [{:e}, {:e}], \"to_device_bytes\": {}, \"from_device_bytes\": {}, \"copies\": {}, \"lines\": [{}, {}]}}",
+            "{{\"name\": \"{}\", \"lathe_ms\": {a:.3}, \"hand_ms\": {b:.3}, \"ratio\": {:.4}, \"results\": [{x:e}, {y:e}], \"to_device_bytes\": {}, \"from_device_bytes\": {}, \"between_bytes\": {}, \"copies\": {}, \"lines\": {:?}}}",
+            sample.name,
             a / b,
-            x.1,
-            y.1,
             after.to_device_bytes - before.to_device_bytes,
             after.from_device_bytes - before.from_device_bytes,
+            after.between_bytes - before.between_bytes,
             after.copies - before.copies,
-            lines(name, "lathe"),
-            lines(name, "hand")
+            sample.lines()
         ));
     }
-    Ok(format!("\"samples\": [{}]", out.join(", ")))
-}
-
-/// Lines of host code between the marks.
-fn lines(sample: &str, how: &str) -> usize {
-    let begin = format!("// begin {sample} {how}");
-    let text = include_str!("samples.rs").lines().skip_while(|l| l.trim() != begin).skip(1);
-    text.take_while(|l| l.trim() != "// end").filter(|l| !l.trim().is_empty()).count()
+    Ok(format!("\"samples\": [{}], \"lines_in_common_by_hand\": {}", out.join(", "), samples::common_lines()))
 }
 
 /// On all devices, and on one that stands for four.
 fn heat_with_halos() -> Result<String, Diagnostic> {
     let (n, steps) = (512, 20);
-    let heat = Kernel::cuda(samples::HEAT)?;
+    let kernel = Kernel::cuda(heat::KERNELS)?;
     let info = lathe_gpu::info::devices_of("cuda")?;
-    let one = samples::heat(&Devices::open(vec![info[0].clone()])?, &heat, n, steps)?;
-    let four = samples::heat(&Devices::open(vec![info[0].clone(); 4])?, &heat, n, steps)?;
+    let one = heat::grid(&Devices::open(vec![info[0].clone()])?, &kernel, n, steps)?;
+    let four = heat::grid(&Devices::open(vec![info[0].clone(); 4])?, &kernel, n, steps)?;
     let devices = Devices::open(info)?;
-    let all = samples::heat(&devices, &heat, n, steps)?;
-    let mut now: Vec<f32> = (0..n * n).map(|k| samples::start(k / n, k % n, n)).collect();
+    let all = heat::grid(&devices, &kernel, n, steps)?;
+    let mut now: Vec<f32> = (0..n * n).map(|k| heat::start(k / n, k % n, n)).collect();
     for _ in 0..steps {
         let mut next = now.clone();
         for i in 1..n - 1 {
@@ -560,7 +518,7 @@ fn endless() -> Result<(), Diagnostic> {
 /// The same by hand: what the driver does at the end of a process whose kernel does not end.
 fn endless_by_hand() -> Result<(), Diagnostic> {
     let devices = Devices::named("cuda")?;
-    let cu = Cuda::open();
+    let cu = Cuda::get();
     let (name, cubin) = code(&devices, ENDLESS, "endless")?;
     let (mut module, mut function, mut stream, mut context) = (null(), null(), null(), null());
     ok((cu.cuDevicePrimaryCtxRetain)(&mut context, 0));

@@ -1,8 +1,9 @@
 //! Work that is split over the devices of one host: the same program on one and on all.
 
-use crate::{median, samples};
+use crate::median;
+use crate::samples::heat;
 use lathe_diagnostics::Diagnostic;
-use lathe_gpu::device::{Buffer, Devices, Kernel, dim3, read, write};
+use lathe_gpu::device::{Buffer, Combine, Devices, Kernel, PinnedBuffer, dim3, read, write};
 use lathe_gpu::info::devices_of;
 use std::time::Instant;
 
@@ -79,7 +80,7 @@ fn reduction(devices: &Devices) -> Result<Timed, Diagnostic> {
     const BLOCKS: usize = 1056;
     let (fill, sum) = (Kernel::cuda(FILL)?, Kernel::cuda(SUM)?);
     let input = filled(devices, &fill, LEN)?;
-    let output = Buffer::<f64>::new(devices, BLOCKS * devices.len())?;
+    let output = PinnedBuffer::<f64>::new(devices, BLOCKS * devices.len())?;
     let each = LEN / devices.len();
     timed(15, || {
         for (d, device) in devices.iter().enumerate() {
@@ -94,10 +95,10 @@ fn reduction(devices: &Devices) -> Result<Timed, Diagnostic> {
 fn stencil(devices: &Devices) -> Result<Timed, Diagnostic> {
     const N: usize = 32768;
     const STEPS: usize = 20;
-    let (fill, heat) = (Kernel::cuda(FILL)?, Kernel::cuda(samples::HEAT)?);
+    let (fill, kernel) = (Kernel::cuda(FILL)?, Kernel::cuda(heat::KERNELS)?);
     let (mut now, mut next) = (filled(devices, &fill, N * N)?, filled(devices, &fill, N * N)?);
     let run = || {
-        samples::heat_steps(devices, &heat, [&mut now, &mut next], N, STEPS)?;
+        heat::steps(devices, &kernel, [&mut now, &mut next], N, STEPS)?;
         devices.finish()?;
         Ok(0.0)
     };
@@ -124,6 +125,33 @@ fn gemm(devices: &Devices) -> Result<Timed, Diagnostic> {
         Ok(0.0)
     })?;
     Ok((ms, c.with((N - 1) * N..N * N, |v| v.iter().map(|v| f64::from(*v)).sum())?))
+}
+
+/// Sums of what the devices have, by NCCL.
+pub fn reductions() -> Result<String, Diagnostic> {
+    const LEN: usize = 1 << 27;
+    let devices = Devices::of_kind("cuda")?;
+    let all = filled(&devices, &Kernel::cuda(FILL)?, LEN * devices.len())?;
+    let part = |d: usize| all.part(d * LEN..(d + 1) * LEN);
+    let parts = (0..devices.len()).map(part).collect::<Result<Vec<_>, _>>()?;
+    let (before, after) = (all.to_vec()?, {
+        devices.all_reduce(Combine::Sum, &parts)?;
+        all.to_vec()?
+    });
+    let want = |i: usize| (0..devices.len()).map(|d| before[d * LEN + i]).sum::<f32>();
+    let right = (0..LEN * devices.len()).step_by(997).all(|i| (after[i] - want(i % LEN)).abs() < 1e-3);
+    let (ms, _) = timed(9, || {
+        devices.all_reduce(Combine::Max, &parts)?;
+        devices.finish()?;
+        Ok(0.0)
+    })?;
+    let n = devices.len() as f64;
+    let bus = (LEN * 4) as f64 * 2.0 * (n - 1.0) / n / ms / 1e6;
+    let nccl = lathe_gpu::info::libraries().into_iter().find(|l| l.0 == "NCCL").map(|l| l.1);
+    let found = format!("{nccl:?}");
+    Ok(format!(
+        "\"devices\": {n}, \"right\": {right}, \"ms\": {ms:.3}, \"bus_gb_s\": {bus:.1}, \"nccl\": {found:?}"
+    ))
 }
 
 pub fn rows() -> Result<String, Diagnostic> {

@@ -90,7 +90,7 @@ pub(crate) struct Opened {
     events: [Mutex<Vec<usize>>; 2],
     /// Places of pinned memory that nobody uses.
     slots: Mutex<Vec<usize>>,
-    /// Something on it did not end.
+    /// Something on it did not end, or it was lost after a fault.
     given_up: AtomicBool,
     _library: libloading::Library,
 }
@@ -257,7 +257,7 @@ impl Opened {
         Ok(Entered { calls: &self.calls, before: (!stays).then_some(before) })
     }
 
-    /// Something on this device did not end in time: nothing is asked of it any more by this process.
+    /// Something on this device did not end in time, or there was a fault: nothing is asked of it any more by this process.
     pub fn give_up(&self) {
         self.given_up.store(true, Ordering::Relaxed);
     }
@@ -268,8 +268,10 @@ impl Opened {
         if !self.given_up.load(Ordering::Relaxed) {
             return Ok(());
         }
-        let text =
-            format!("{} was given up: something that this process started there does not end", self.name);
+        let text = format!(
+            "{} was given up: something that this process started there failed, or does not end",
+            self.name
+        );
         Err(Diagnostic::error(lathe_host::codes::LOST, text)
             .help("other processes can use it once this one has ended"))
     }

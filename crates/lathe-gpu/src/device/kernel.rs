@@ -93,6 +93,12 @@ impl Kernel {
         &self.parameters
     }
 
+    /// What makes it this kernel: language, flags, name, source.
+    pub(crate) fn identity(&self) -> [String; 4] {
+        let language = format!("{:?}", self.language);
+        [language, self.flags.join(" "), self.name.to_string(), self.source.to_string()]
+    }
+
     /// The kernel on a device: from before, from what is kept, or compiled now.
     pub(crate) fn on(&self, shared: &Arc<Shared>, device: usize) -> Result<Arc<Function>, Diagnostic> {
         let opened = shared.opened(device);

@@ -31,6 +31,7 @@ mod sequence;
 mod shared;
 pub mod source;
 mod translate;
+mod tuned;
 
 pub use arguments::{Argument, Element, Grid, Part, Seen, dim3, nd_range, read, read_write, write};
 pub use buffer::{Buffer, BufferIn, Kind, Mapped, MappedBuffer, Pinned, PinnedBuffer, Plain};
@@ -42,3 +43,4 @@ pub use open::{Compiled, Counters, Device, Devices, Launch, Library};
 pub use sequence::Sequence;
 pub use shared::Keep;
 pub use translate::{to_cuda, to_opencl};
+pub use tuned::{Parameters, Tuned};

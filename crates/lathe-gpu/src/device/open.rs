@@ -232,7 +232,7 @@ impl Devices {
 /// One of [`Devices`].
 #[derive(Clone)]
 pub struct Device {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
     number: usize,
 }
 
@@ -315,6 +315,19 @@ impl Device {
         arguments: &[Argument],
         shapes: &[Shape],
     ) -> Result<Result<Launch, i32>, Diagnostic> {
+        match self.invocation(compiled, arguments, shapes)? {
+            Ok((accesses, work)) => self.give(&compiled.0.unpacked.func.name, &accesses, &work).map(Ok),
+            Err(failed) => Ok(Err(failed)),
+        }
+    }
+
+    /// A launch of a function of Lathe: what it uses, and what starts it.
+    pub(crate) fn invocation(
+        &self,
+        compiled: &Compiled,
+        arguments: &[Argument],
+        shapes: &[Shape],
+    ) -> Result<Result<(Accesses, Invocation), i32>, Diagnostic> {
         let kernels = &compiled.0;
         let func = &kernels.unpacked.func;
         if !kernels.device.is(self.shared.opened(self.number)) {
@@ -331,7 +344,7 @@ impl Device {
             Ok(known) => known,
             Err(failed) => return Ok(Err(failed)),
         };
-        let mut accesses = Vec::new();
+        let mut accesses = Accesses::new();
         for (p, a) in func.params.iter().zip(arguments) {
             if let What::Array { part, .. } = &a.0 {
                 let access = self.access(part, mode(p.mode))?;
@@ -346,7 +359,7 @@ impl Device {
         let offsets = accesses.iter().map(|a| a.range.start).collect();
         let started = AtomicU64::new(0);
         let work = Invocation { kernels: Arc::clone(kernels), known, offsets, seen: None, started };
-        self.give(&func.name, &accesses, &work).map(Ok)
+        Ok(Ok((accesses, work)))
     }
 
     /// Starts something that uses buffers as the tags say: a library that takes addresses (or `cl_mem`) and a stream (or a

@@ -2,10 +2,11 @@
 
 use super::arguments::{Argument, Grid};
 use super::kernel::Kernel;
-use super::open::{Device, Launch};
+use super::open::{Compiled, Device, Launch};
 use crate::cuda::open as cuda;
 use crate::work::{Line, Memory, Outcome, Queue, Start};
 use lathe_diagnostics::Diagnostic;
+use lathe_engine::memory::Shape;
 use lathe_host::pieces::Pieces;
 use lathe_host::{Access, BufferId, Mode};
 use std::collections::BTreeMap;
@@ -40,6 +41,32 @@ impl Sequence {
         self.steps.push(Step { accesses, work });
         self.made = None;
         Ok(())
+    }
+
+    /// One more launch of a function of Lathe, as [`Device::start`] takes it. The number of the check of shapes or types that
+    /// does not hold comes back.
+    ///
+    /// # Errors
+    /// As [`Device::start`]; nothing is started.
+    pub fn add_compiled(
+        &mut self,
+        compiled: &Compiled,
+        arguments: &[Argument],
+        shapes: &[Shape],
+    ) -> Result<Result<(), i32>, Diagnostic> {
+        Ok(match self.device.invocation(compiled, arguments, shapes)? {
+            Ok((accesses, work)) => {
+                self.steps.push(Step { accesses: accesses.into_vec(), work: Arc::new(work) });
+                self.made = None;
+                Ok(())
+            }
+            Err(failed) => Err(failed),
+        })
+    }
+
+    /// The device of its launches.
+    pub fn device(&self) -> &Device {
+        &self.device
     }
 
     pub fn len(&self) -> usize {
@@ -116,17 +143,24 @@ struct Steps {
 
 impl Steps {
     fn each(&self, queue: Queue, memory: &[Option<Memory>]) -> Result<Outcome, Diagnostic> {
+        let mut reported = Vec::new();
         for (places, work) in &self.steps {
             let own: Vec<Option<Memory>> = places.iter().map(|p| memory.get(*p).copied().flatten()).collect();
-            work.start(queue, &own)?;
+            match work.start(queue, &own)? {
+                Outcome::None => {}
+                Outcome::Status(places) => reported.extend(places),
+            }
         }
-        Ok(Outcome::None)
+        Ok(if reported.is_empty() { Outcome::None } else { Outcome::Status(reported) })
     }
 }
 
 impl Start for Steps {
     fn start(&self, queue: Queue, memory: &[Option<Memory>]) -> Result<Outcome, Diagnostic> {
         let Line::Cuda { device, stream } = queue.0 else { return self.each(queue, memory) };
+        if !self.steps.iter().all(|s| s.1.records()) {
+            return self.each(queue, memory);
+        }
         let mut graph = self.graph.lock().unwrap_or_else(PoisonError::into_inner);
         if graph.as_ref().is_none_or(|g| g.memory != memory) {
             *graph = None;

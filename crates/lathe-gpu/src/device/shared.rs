@@ -1,6 +1,7 @@
 //! What all who use the same devices share: the executor, locked, and what was compiled.
 
 use super::collective::{Group, Groups};
+use super::tuned::Found;
 use crate::cuda::open::Opened as CudaDevice;
 use crate::drivers::Drivers;
 use crate::fork;
@@ -24,6 +25,7 @@ pub(crate) struct Shared {
     state: Mutex<State>,
     keep: Mutex<Option<Arc<dyn Keep>>>,
     groups: Groups,
+    pub found: Found,
 }
 
 pub(crate) struct State {
@@ -42,7 +44,14 @@ thread_local! {
 
 impl Shared {
     pub(crate) fn new(infos: Vec<DeviceInfo>, opened: Vec<Opened>, state: State) -> Shared {
-        Shared { infos, opened, state: Mutex::new(state), keep: Mutex::new(None), groups: Groups::default() }
+        Shared {
+            infos,
+            opened,
+            state: Mutex::new(state),
+            keep: Mutex::new(None),
+            groups: Groups::default(),
+            found: Found::default(),
+        }
     }
 
     pub(crate) fn keep_code(&self, keep: Arc<dyn Keep>) {
