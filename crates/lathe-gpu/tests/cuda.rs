@@ -157,3 +157,37 @@ fn reductions_without_the_library_are_refused_by_its_name() {
         assert_eq!(all.to_vec().expect("the host has it"), [1.0; 8]);
     });
 }
+
+/// Several threads use the same devices and kernels: each finds what it launched, and what is shared is summed up.
+#[test]
+fn threads_share_devices() {
+    inside!("threads_share_devices", &[], {
+        const ROUNDS: usize = 200;
+        let devices = devices();
+        let kernel = kernel("add");
+        let ones = PinnedBuffer::from_slice(&devices, &[1f32; 64]).expect("a buffer");
+        let shared = PinnedBuffer::from_slice(&devices, &[0f32; 64]).expect("a buffer");
+        let (devices, kernel, ones, shared) = (&devices, &kernel, &ones, &shared);
+        let one = |t: usize| {
+            let device = devices.device(t % 2).expect("a device");
+            let own = Buffer::from_slice(devices, &[t as f32; 64]).expect("a buffer");
+            for n in 0..ROUNDS {
+                let launch = |to| {
+                    let arguments = [read_write(to), read(ones), 64i32.into()];
+                    device.launch(kernel, dim3(1, 32), &arguments).expect("a launch")
+                };
+                launch(Part::from(&own));
+                let last = launch(Part::from(shared));
+                match n % 3 {
+                    0 => last.wait().expect("it went well"),
+                    1 => own.with(3..4, |v| assert_eq!(v[0], (t + n + 1) as f32)).expect("it was written"),
+                    _ => drop(Buffer::from_slice(devices, &[0f32; 16]).expect("a buffer")),
+                }
+            }
+            assert_eq!(own.to_vec().expect("it was written"), [(t + ROUNDS) as f32; 64]);
+        };
+        std::thread::scope(|s| (0..4).for_each(|t| drop(s.spawn(move || one(t)))));
+        assert_eq!(shared.to_vec().expect("it was written"), [4.0 * ROUNDS as f32; 64]);
+        devices.finish().expect("it ends");
+    });
+}
