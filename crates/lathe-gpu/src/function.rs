@@ -49,6 +49,9 @@ impl Drop for Function {
     }
 }
 
+/// A kernel on devices, by their kind and number.
+pub(crate) type Made = Arc<Mutex<Vec<((bool, usize), Arc<Function>)>>>;
+
 /// What a kernel is given.
 pub(crate) enum Argument<'a> {
     /// Memory from this byte on.

@@ -72,7 +72,7 @@ fn a_kernel_that_does_not_end_is_left_behind() {
         one.launch(&good, dim3(1, 32), &arguments(&y)).expect("a launch");
         one.launch(&endless, dim3(1, 32), &arguments(&y)).expect("a launch");
         let d = y.to_vec().expect_err("it does not end");
-        assert!(d.code == FAILED && d.message.contains("endless failed: it did not finish"), "{d}");
+        assert!(d.code == FAILED && d.message.contains("endless") && !d.message.contains("add"), "{d}");
         let d = one.launch(&good, dim3(1, 32), &arguments(&z)).err().expect("the device is lost");
         assert_eq!(d.code, LOST);
         other.launch(&good, dim3(1, 32), &arguments(&z)).expect("a launch");

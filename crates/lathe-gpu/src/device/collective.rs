@@ -4,15 +4,15 @@
 //! is.
 
 use super::arguments::Part;
+use super::group::Group;
 use super::open::{Devices, Launch};
 use crate::codes;
-use crate::nccl::{Nccl, nccl};
 use crate::work::{Memory, Outcome, Queue, Start};
 use lathe_abi::dtype;
 use lathe_diagnostics::Diagnostic;
 use lathe_host::{Access, Mode};
 use std::ffi::c_int;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// How the elements of devices are combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,18 +36,6 @@ fn element(dtype: Option<u32>) -> Option<c_int> {
         dtype::F64 => 8,
         _ => return None,
     })
-}
-
-/// The communicators of some devices, one for each.
-pub(crate) struct Group {
-    nccl: &'static Nccl,
-    members: Vec<usize>,
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        self.members.iter().for_each(|c| self.nccl.abort(*c));
-    }
 }
 
 impl Devices {
@@ -109,35 +97,6 @@ impl Devices {
         }
         let shared = self.shared();
         Ok(events?.into_iter().map(|event| Launch { shared: Arc::clone(shared), event }).collect())
-    }
-}
-
-/// The communicators of the devices that share an executor, made when they are first used.
-#[derive(Default)]
-pub(crate) struct Groups(Mutex<Option<Arc<Group>>>);
-
-impl Groups {
-    /// # Errors
-    /// `E0856`.
-    pub fn get(&self, ordinals: Option<Vec<c_int>>) -> Result<Arc<Group>, Diagnostic> {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(group) = &*kept {
-            return Ok(Arc::clone(group));
-        }
-        let refuse = |text: &str| Err(Diagnostic::error(codes::NCCL, text));
-        let Some(ordinals) = ordinals else {
-            return refuse("reductions over devices need NCCL, which is for devices of CUDA only");
-        };
-        if (1..ordinals.len()).any(|n| ordinals[..n].contains(&ordinals[n])) {
-            return refuse("NCCL takes a device once, and one is in the list several times");
-        }
-        let nccl = nccl()?;
-        let members = nccl.communicators(&ordinals).map_err(|e| Diagnostic::error(codes::NCCL, e))?;
-        Ok(Arc::clone(kept.insert(Arc::new(Group { nccl, members }))))
-    }
-
-    pub fn forget(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 }
 

@@ -5,7 +5,7 @@ use super::shared::{Keep, Shared};
 use super::source::{Parameter, find};
 use super::translate::{to_cuda, to_opencl};
 use crate::codes;
-use crate::function::{self, Function, Module};
+use crate::function::{self, Function, Made, Module};
 use crate::marks::Opened;
 use crate::nvrtc::nvrtc;
 use crate::work::{Memory, Outcome, Queue, Start};
@@ -13,7 +13,7 @@ use lathe_diagnostics::Diagnostic;
 use lathe_source::device::Language;
 use smallvec::SmallVec;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
 /// A kernel of the user's. It is compiled for a device when that device needs it first; its clones share what was compiled.
@@ -27,8 +27,6 @@ pub struct Kernel {
     /// By the kind and the number of the device.
     made: Made,
 }
-
-type Made = Arc<Mutex<Vec<((bool, usize), Arc<Function>)>>>;
 
 impl Kernel {
     /// The only kernel of a source in CUDA C.
@@ -82,6 +80,12 @@ impl Kernel {
         self.flags.push(flag.to_string());
         self.made = Made::default();
         self
+    }
+
+    /// With more flags, and what was compiled with them before.
+    pub(crate) fn flagged(&self, more: Vec<String>, made: Made) -> Kernel {
+        let flags = self.flags.iter().cloned().chain(more).collect();
+        Kernel { flags, made, ..self.clone() }
     }
 
     pub fn name(&self) -> &str {

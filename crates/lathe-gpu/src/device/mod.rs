@@ -23,6 +23,8 @@
 mod arguments;
 mod buffer;
 mod collective;
+mod found;
+mod group;
 mod kernel;
 mod lent;
 mod open;

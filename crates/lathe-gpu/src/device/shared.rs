@@ -1,10 +1,11 @@
 //! What all who use the same devices share: the executor, locked, and what was compiled.
 
-use super::collective::{Group, Groups};
-use super::tuned::Found;
+use super::found::Found;
+use super::group::{Group, Groups};
 use crate::cuda::open::Opened as CudaDevice;
 use crate::drivers::Drivers;
 use crate::fork;
+use crate::function::Made;
 use crate::info::DeviceInfo;
 use crate::marks::Opened;
 use lathe_diagnostics::Diagnostic;
@@ -25,7 +26,8 @@ pub(crate) struct Shared {
     state: Mutex<State>,
     keep: Mutex<Option<Arc<dyn Keep>>>,
     groups: Groups,
-    pub found: Found,
+    /// What tuners found, and kernels that were compiled with it.
+    pub found: Found<(Vec<(String, i64)>, Made)>,
 }
 
 pub(crate) struct State {

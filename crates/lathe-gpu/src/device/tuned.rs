@@ -5,9 +5,9 @@ use super::kernel::Kernel;
 use super::open::Device;
 use super::shared::Keep;
 use crate::codes;
+use crate::function::Made;
 use lathe_diagnostics::Diagnostic;
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 /// Names of macros in a kernel's source, and their values.
 pub type Parameters = Vec<(String, i64)>;
@@ -34,19 +34,6 @@ impl Tuned {
     }
 }
 
-type Place = Arc<Mutex<Option<Tuned>>>;
-
-/// What tuners found, by kernel, device and values.
-#[derive(Default)]
-pub(crate) struct Found(Mutex<BTreeMap<Vec<String>, Place>>);
-
-impl Found {
-    fn place(&self, key: Vec<String>) -> Place {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(all.entry(key).or_default())
-    }
-}
-
 impl Device {
     /// A kernel with what a tuner finds for it on this device, for these values of the program (sizes, mostly): `-DNAME=value`
     /// for each parameter. The tuner is called only where neither this process nor what is kept for others
@@ -70,8 +57,12 @@ impl Device {
         let place = self.shared.found.place(key.clone());
         // Whoever asks for the same meanwhile waits for this tuner.
         let mut known = place.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(tuned) = &*known {
-            return Ok(tuned.clone());
+        let tuned = |(parameters, made): &(Parameters, Made)| {
+            let flags = parameters.iter().map(|(name, value)| format!("-D{name}={value}")).collect();
+            Tuned { kernel: kernel.flagged(flags, Arc::clone(made)), parameters: parameters.clone() }
+        };
+        if let Some(known) = &*known {
+            return Ok(tuned(known));
         }
         let key: Vec<&str> = key.iter().map(String::as_str).collect();
         let keep: Option<Arc<dyn Keep>> = self.shared.keep();
@@ -93,9 +84,7 @@ impl Device {
                 parameters
             }
         };
-        let flagged = |k: Kernel, (name, value): &(String, i64)| k.flag(&format!("-D{name}={value}"));
-        let tuned = Tuned { kernel: parameters.iter().fold(kernel.clone(), flagged), parameters };
-        Ok(known.insert(tuned).clone())
+        Ok(tuned(known.insert((parameters, Made::default()))))
     }
 }
 
