@@ -5,6 +5,7 @@ mod chains;
 pub mod device;
 mod inner;
 mod scatter;
+mod short;
 
 use crate::around::Around;
 use crate::choose::{Setting, choose};
@@ -26,7 +27,7 @@ pub struct Auto {
     /// The function that the decisions are about: scans of reductions are two computes.
     pub func: Function,
     /// Per compute, in the order of the text: its label, and the decisions or why there are none; except those with
-    /// indirect subscripts (histograms), which get tables.
+    /// indirect subscripts (histograms), which get tables, and sums of a few terms that stay in registers.
     pub computes: Vec<(String, Result<Decisions, Diagnostic>)>,
     /// Fused computes, and how many rows they process at a time.
     pub chains: Vec<(Vec<String>, u64)>,
@@ -97,6 +98,10 @@ pub fn searched(
     }
     for (label, h) in labels.iter().zip(read) {
         let chain = chains.iter().find(|c| c.labels.contains(label));
+        // Their loops are decided with those of the chain.
+        if chain.is_some_and(|c| c.lanes.is_some()) {
+            continue;
+        }
         let mut one = |h: Homomorphism| -> Result<(Decisions, Strategy), Diagnostic> {
             let mut shaped = h.at(sizes)?;
             let mut setting = *setting;

@@ -6,7 +6,7 @@ use crate::choose::Setting;
 use crate::choose::facts::{Facts, Reach};
 use crate::homomorphism::{Homomorphism, Shaped};
 use crate::lower::Inside;
-use crate::lower::steps::{attempt, call, int, name, named, with};
+use crate::lower::steps::{attempt, call, int, name, named, with, word};
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::names::{self, Role};
 use lathe_ir::{Combine, Function, Stmt, visit};
@@ -17,18 +17,21 @@ use std::collections::BTreeMap;
 pub struct Chain {
     pub labels: Vec<String>,
     /// Per compute, the names of the dimensions that all share: those of the batch, and the rows last.
-    dims: Vec<Vec<String>>,
+    pub(super) dims: Vec<Vec<String>>,
     /// Rows that are processed at a time.
     pub rows: u64,
     /// Rows in all, and how many blocks that makes.
-    all: u64,
-    blocks: u64,
+    pub(super) all: u64,
+    pub(super) blocks: u64,
     /// Whether blocks are full for sure.
     pub divides: bool,
     /// Local arrays that one compute writes and the next one reads.
-    arrays: Vec<String>,
+    pub(super) arrays: Vec<String>,
     /// Which of the shared loops threads take.
-    threads: usize,
+    pub(super) threads: usize,
+    /// The terms of a sum that are written out, and how many lanes take rows: blocks are in registers ([`super::short`]).
+    pub(super) terms: Vec<String>,
+    pub(super) lanes: Option<u64>,
 }
 
 /// Operations per element from which a compute rather has a nest of its own.
@@ -47,6 +50,9 @@ impl Chain {
 
     /// Other numbers of rows that a search may try.
     pub fn choices(&self) -> Vec<u64> {
+        if let Some(w) = self.lanes {
+            return [1, 2, 4, 8].map(|n| n * w).into();
+        }
         let powers = (0..10).map(|n| 1 << n);
         powers.chain([self.rows / 2, 2 * self.rows]).filter(|r| (1..=self.all / 2).contains(r)).collect()
     }
@@ -79,8 +85,13 @@ impl Chain {
         }
         let at = self.shared(0, self.dims[0].len() - 1);
         for a in &self.arrays {
-            let args = vec![Argument::positional(name(a)), named("at", name(&at))];
+            let mut args = vec![Argument::positional(name(a)), named("at", name(&at))];
+            args.extend(self.lanes.map(|_| word("space", "register")));
             out.push(attempt(with("localize", args)));
+        }
+        if let Some(lanes) = self.lanes {
+            out.push(attempt(call("separate", vec![name(&at)])));
+            out.extend(super::short::body(self, lanes));
         }
         out
     }
@@ -139,7 +150,9 @@ pub fn find(
                     }
                     members.push(next);
                 }
-                let c = (members.len() > 1).then(|| chain(&members, &locals, s)).flatten()?;
+                let short = || super::short::chain(&members, &locals, s);
+                let c =
+                    (members.len() > 1).then(|| short().or_else(|| chain(&members, &locals, s))).flatten()?;
                 Some((members.len(), c))
             });
             n += found.as_ref().map_or(1, |f| f.0);
@@ -178,7 +191,7 @@ fn runs(body: &Stmt) -> Vec<Vec<String>> {
 
 /// How many leading dimensions two computes share: both run through the same indices, and keep their results apart.
 /// That the later one reads what its own row wrote is for `fuse` to check.
-fn shared(a: &Homomorphism, b: &Homomorphism) -> usize {
+pub(super) fn shared(a: &Homomorphism, b: &Homomorphism) -> usize {
     let same = |x: usize| {
         let (p, q) = (&a.dims[x], &b.dims[x]);
         let free = |c: &Combine| matches!(c, Combine::Concat);
@@ -269,5 +282,7 @@ fn chain(members: &[(&Homomorphism, Shaped)], locals: &[String], s: &Setting) ->
         divides: n.is_multiple_of(rows),
         arrays: made.filter(|a| locals.contains(a)).collect(),
         threads,
+        terms: Vec::new(),
+        lanes: None,
     })
 }
