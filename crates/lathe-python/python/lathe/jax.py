@@ -249,7 +249,7 @@ def _in_one_place(kernel: Kernel, args: tuple[Any, ...], copy: bool) -> tuple[An
     for (name, _, _), a in zip((p for p in kernel.parameters if p[1] != "out"), args):
         if _is_array(a) and len(a.devices()) > 1:
             raise _lathe.fail("E0916", f"`{name}` is spread over {len(a.devices())} devices", [], "jax.device_put(array, device)")
-        # Numbers go where they are needed; what is no array of this type is refused by the operator.
+        # Numbers go where they are needed; the operator refuses what is not an array of this type.
         there = a.devices() == {place} if _is_array(a) else not isinstance(a, np.ndarray) or a.ndim == 0
         if not there and a.dtype == kernel.dtype(name):
             if not copy:
