@@ -9,7 +9,7 @@
 //! Differentiation and Optimization of GPU Kernels via Enzyme", 2021, section 4.2, where the weights are numbers of values).
 
 use super::Reverse;
-use super::restore::{Tape, When};
+use super::restore::{Asked, Tape, When};
 use crate::node::Site;
 use crate::{Kept, bytes};
 use lathe_analysis::Network;
@@ -17,17 +17,6 @@ use lathe_ir::build::load;
 use lathe_ir::{BufId, Dim, Expr, ExprKind, VarId};
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
-
-/// A value that the reverse sweep, or what is computed again in it, asked for.
-pub struct Asked {
-    pub site: Rc<Site>,
-    pub dims: Vec<Dim>,
-    pub value: Expr,
-    pub under: Option<Expr>,
-    pub when: When,
-    /// The arrays that it goes to, where it is computed again for their sake.
-    pub into: Vec<BufId>,
-}
 
 /// A value at a site that is kept: the number of the site, the value, and where it is evaluated.
 pub type Value = (usize, Option<Expr>, Expr);

@@ -182,7 +182,7 @@ struct Reverse<'a> {
     /// What is kept besides elements.
     values: HashSet<cut::Value>,
     /// What was asked for, where that is to be known.
-    asked: Option<Vec<cut::Asked>>,
+    asked: Option<Vec<restore::Asked>>,
     /// Sites that are evaluated several times in one iteration around them.
     volatile: HashSet<usize>,
 }

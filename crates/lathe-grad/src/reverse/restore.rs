@@ -1,7 +1,6 @@
 //! Values of the primal in the reverse sweep: read again where they are still available, otherwise stored on a tape.
 
 use super::Reverse;
-use super::cut::Asked;
 use crate::Kept;
 use crate::arrays::buffers_of;
 use crate::codes::{self, refuse};
@@ -22,6 +21,17 @@ pub enum When {
     Back,
     /// Where the statements of a scope run forward: in the forward sweep (scope 0), or in a recomputation.
     Forward(ScopeId),
+}
+
+/// A value that the reverse sweep, or what is computed again in it, asked for.
+pub struct Asked {
+    pub site: Rc<Site>,
+    pub dims: Vec<Dim>,
+    pub value: Expr,
+    pub under: Option<Expr>,
+    pub when: When,
+    /// The arrays that it goes to, where it is computed again for their sake.
+    pub into: Vec<BufId>,
 }
 
 /// Values that are kept for one place.

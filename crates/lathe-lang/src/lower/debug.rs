@@ -4,6 +4,7 @@
 //! engine runs them, and no step of a strategy can bring them out of order: each of them reads and writes the first element
 //! of that array, which says how much of it is used. Who called the kernel shows what the array holds ([`shown`]).
 
+pub use super::log::{Part, Site};
 use super::scope::{Cx, place};
 use crate::ast::{self, ExprKind as K, Printed, Subscript};
 use crate::codes;
@@ -27,25 +28,6 @@ const RESERVED: i64 = 256;
 /// The code of checks that are asserts.
 pub const ASSERT: &str = "assert";
 
-/// A `print` or an `assert`.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Site {
-    pub span: Span,
-    /// Whether it is an `assert`; its record says that it failed.
-    pub is_assert: bool,
-    /// What it says.
-    pub parts: Vec<Part>,
-    /// The names in the condition of an `assert` and the loops around it, by what they are called in the source.
-    pub named: Vec<(String, Type)>,
-}
-
-/// A part of a line.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Part {
-    Text(String),
-    Value(Type),
-}
-
 /// An `assert` that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failed {
@@ -62,14 +44,6 @@ pub struct Shown {
     /// A line for each `print`, in their order.
     pub printed: Vec<String>,
     pub failed: Option<Failed>,
-}
-
-/// What a kernel shows, while it is made.
-#[derive(Default)]
-pub struct Log {
-    /// The array that sites write to, if the kernel is debugged.
-    buffer: Option<Arc<Buffer>>,
-    pub sites: Vec<Site>,
 }
 
 impl Cx<'_> {

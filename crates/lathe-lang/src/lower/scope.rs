@@ -79,7 +79,7 @@ pub struct Cx<'a> {
     pub sizes: HashSet<VarId>,
     pub st: Statement,
     /// `print` and `assert`.
-    pub log: super::debug::Log,
+    pub log: super::log::Log,
 }
 
 impl<'a> Cx<'a> {
@@ -96,7 +96,7 @@ impl<'a> Cx<'a> {
             used_labels: HashSet::new(),
             sizes: HashSet::new(),
             st: Statement::default(),
-            log: super::debug::Log::default(),
+            log: super::log::Log::default(),
         }
     }
 
