@@ -9,7 +9,7 @@ use crate::arrays::buffers_of;
 use crate::calls::{self, Call};
 use crate::codes::{self, refuse};
 use lathe_diagnostics::{Diagnostic, Places};
-use lathe_ir::build::{add, and, binary, cast, eq, index, load, mul, or, select, sub, var};
+use lathe_ir::build::{add, and, binary, cast, eq, index, load, mul, not, or, select, sub, var};
 use lathe_ir::visit::{loads_of, vars_of};
 use lathe_ir::{
     Access, BinOp, Binder, BufId, Buffer, Combine, Compute, Dim, Executor, Expr, Function, Label, Loop,
@@ -47,6 +47,8 @@ pub struct Site {
     pub loops: Vec<Around>,
     /// The branches around, by the sites of their conditions, outermost first.
     pub branches: Vec<(usize, bool)>,
+    /// What holds in them.
+    pub conditions: Vec<Expr>,
 }
 
 impl Site {
@@ -174,6 +176,7 @@ pub fn build(
         scopes: 1,
         loops: Vec::new(),
         branches: Vec::new(),
+        conditions: Vec::new(),
         lets: Vec::new(),
         buffers: vec![Vec::new()],
     };
@@ -191,6 +194,7 @@ struct Builder<'a> {
     scopes: usize,
     loops: Vec<Around>,
     branches: Vec<(usize, bool)>,
+    conditions: Vec<Expr>,
     /// Variables in scope whose values come from memory.
     lets: Vec<VarId>,
     /// Of the scopes around, innermost last.
@@ -202,7 +206,8 @@ impl Builder<'_> {
         self.sites += 1;
         let label = Label::new(label);
         let (loops, branches) = (self.loops.clone(), self.branches.clone());
-        Rc::new(Site { id: self.sites, label, places: places.clone(), loops, branches })
+        let (places, conditions) = (places.clone(), self.conditions.clone());
+        Rc::new(Site { id: self.sites, label, places, loops, branches, conditions })
     }
 
     fn boxed(&mut self, s: &Stmt) -> Result<Box<Node>, Diagnostic> {
@@ -270,11 +275,15 @@ impl Builder<'_> {
         if let Some((cond, then, other)) = s.as_if() {
             let site = self.site("if", s.places());
             self.branches.push((site.id, true));
+            self.conditions.push(cond.clone());
             let then = self.boxed(then)?;
             self.branches.pop();
+            self.conditions.pop();
             self.branches.push((site.id, false));
+            self.conditions.push(not(cond.clone()));
             let other = other.map(|o| self.boxed(o)).transpose()?;
             self.branches.pop();
+            self.conditions.pop();
             return Ok(Node::If { site, cond: cond.clone(), then, other });
         }
         if let StmtKind::While { cond, body } = s.kind() {

@@ -7,7 +7,7 @@ use crate::arrays::{allocated, touched};
 use crate::codes::{self, refuse};
 use crate::node::{Leaf, Node, Scope, ScopeId, Site};
 use lathe_diagnostics::Diagnostic;
-use lathe_ir::build::{and, load, lt};
+use lathe_ir::build::{and, load};
 use lathe_ir::stmt::PartMap;
 use lathe_ir::visit::{loads_of, refresh};
 use lathe_ir::{Access, BufId, Buffer, Compute, Expr, ExprKind, Label, Stmt, StmtKind, Store, build};
@@ -196,9 +196,8 @@ impl Reverse<'_> {
         let label = self.label(&site.label, "tape");
         let ahead = self.tapes[n].ahead.clone();
         let depth = ahead.as_ref().map_or(site.loops.len(), |a| a.depth);
-        // It exists if the loops around it that do not change it run.
-        let runs = ahead.iter().flat_map(|a| &a.under).map(|(lo, hi)| lt(lo.clone(), hi.clone()));
-        let under = runs.chain(under).reduce(and);
+        let exists = ahead.iter().flat_map(|a| a.under.clone());
+        let under = exists.chain(under).reduce(and);
         let dims: Vec<_> = ahead.iter().flat_map(|a| a.dims.clone()).chain(dims).collect();
         if !dims.is_empty() {
             let (targets, values) = (vec![target], vec![value]);

@@ -6,7 +6,7 @@ use crate::arrays::buffers_of;
 use crate::codes::{self, refuse};
 use crate::node::{Around, ScopeId, Site};
 use lathe_diagnostics::Diagnostic;
-use lathe_ir::build::{add, floor_div, index, load, max, sub, var};
+use lathe_ir::build::{add, floor_div, index, load, lt, max, sub, var};
 use lathe_ir::visit::{loads_of, vars_of};
 use lathe_ir::{Access, BufId, Buffer, Dim, Expr, ExprKind, Scalar, Space, VarId, View};
 use lathe_poly::Linear;
@@ -60,8 +60,8 @@ pub struct Tape {
 pub struct Ahead {
     /// How many loops are around that.
     pub depth: usize,
-    /// Bounds of the loops that do not change it: only if all of them run, it exists.
-    pub under: Vec<(Expr, Expr)>,
+    /// What must hold for it to exist: the loops that do not change it run, and conditions around it.
+    pub under: Vec<Expr>,
     /// The loops in these that do.
     pub dims: Vec<Dim>,
 }
@@ -401,9 +401,10 @@ impl Reverse<'_> {
         let constant = |l: &Around| l.is_bounded && self.is_constant(&l.lo) && self.is_constant(&l.hi);
         let inside: HashSet<VarId> = loops[from..].iter().map(|l| l.binder.id).collect();
         let outer = |e: &Expr| vars_of(e).iter().all(|v| !inside.contains(v));
+        let conditions = &site.conditions[first.branches..];
         let fits = under.is_none()
             && changes[to..].iter().all(|c| *c)
-            && site.branches.len() == first.branches
+            && conditions.iter().all(|c| self.is_constant(c) && outer(c))
             && same.iter().all(|l| constant(l) && outer(&l.lo) && outer(&l.hi))
             && inner.iter().all(|l| constant(l) && l.step == 1);
         let dims = inner.iter().map(|l| Dim {
@@ -413,7 +414,8 @@ impl Reverse<'_> {
             combine: lathe_ir::Combine::Concat,
         });
         let depth = site.loops.len() - loops.len() + from;
-        let under = same.iter().map(|l| (l.lo.clone(), l.hi.clone())).collect();
+        let runs = same.iter().map(|l| lt(l.lo.clone(), l.hi.clone()));
+        let under = runs.chain(conditions.iter().cloned()).collect();
         fits.then(|| (from, to, Ahead { depth, under, dims: dims.collect() }))
     }
 

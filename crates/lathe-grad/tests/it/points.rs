@@ -45,6 +45,46 @@ fn ties_go_to_the_first() {
     assert!(run(&m, &g, &x, &none)["x_bar"].is_empty());
 }
 
+/// What the documentation says of kinks, in both modes.
+#[test]
+fn kinks_have_one_rule() {
+    let (zero, two, inf) = (0.0, 2.0, f64::INFINITY);
+    for (value, x, y, want) in [
+        ("max(x[0], y[0])", 1.0, 1.0, [1.0, 0.0]),
+        ("min(x[0], y[0])", 1.0, 1.0, [1.0, 0.0]),
+        ("max(x[0], y[0])", -0.0, 0.0, [1.0, 0.0]),
+        ("abs(x[0]) + y[0]", zero, two, [0.0, 1.0]),
+        ("abs(x[0]) + y[0]", -0.0, two, [0.0, 1.0]),
+        ("hypot(x[0], y[0])", zero, zero, [0.0, 0.0]),
+        ("sqrt(x[0]) + y[0]", zero, two, [inf, 1.0]),
+        ("pow(x[0], y[0])", zero, two, [0.0, 0.0]),
+        ("pow(x[0], y[0])", zero, 1.0, [1.0, 0.0]),
+        ("pow(x[0], y[0])", zero, zero, [0.0, 0.0]),
+        ("pow(x[0], y[0])", 3.0, zero, [0.0, 3f64.ln()]),
+        ("pow(x[0], y[0])", -2.0, two, [-4.0, f64::NAN]),
+        ("select(x[0] < y[0], x[0], y[0] * 3)", 1.0, 1.0, [0.0, 3.0]),
+    ] {
+        let (m, f) = kernel(&format!("kernel k(x: f64[1], y: f64[1]) -> (z: f64[1]) {{ z[i] = {value} }}"));
+        let at = given("N=1");
+        let one = |v: f64| ArrayValue::from_f64(lathe_ir::Scalar::F64, &[1], &[v]);
+        let same = |a: f64, b: f64| a == b || a.is_nan() && b.is_nan() || (a - b).abs() < 1e-12;
+        let g = derive(&m, &f, Mode::Reverse).expect("a derivative").func;
+        let inputs = [("x", x), ("y", y), ("z_bar", 1.0)].map(|(n, v)| (n.to_string(), one(v)));
+        let out = run(&m, &g, &inputs.into(), &at);
+        let found = ["x_bar", "y_bar"].map(|n| out[n].to_f64_vec()[0]);
+        assert!(same(found[0], want[0]) && same(found[1], want[1]), "{value} at {x}, {y}: {found:?}");
+        // Forward mode, along one input at a time: infinities times 0 are NaN.
+        for (n, along) in ["x", "y"].into_iter().enumerate() {
+            let ask = Request { wrt: vec![along.into()], ..Request::new(Mode::Forward, "t") };
+            let t = differentiate(&m, &f, &ask).expect("a derivative").func;
+            let dot = format!("{along}_dot");
+            let inputs = [("x", x), ("y", y), (&*dot, 1.0)].map(|(n, v)| (n.to_string(), one(v)));
+            let found = run(&m, &t, &inputs.into(), &at)["z_dot"].to_f64_vec()[0];
+            assert!(same(found, want[n]), "{value} at {x}, {y} along {along}: {found}");
+        }
+    }
+}
+
 #[test]
 fn products_with_zeros() {
     let (m, f) = kernel("kernel k(x: f32[N]) -> (y: f32) { y = prod[i](x[i]) }");
