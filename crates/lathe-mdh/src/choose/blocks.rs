@@ -1,4 +1,4 @@
-//! Products of matrices on many threads, and where arithmetic outruns the second cache: both inputs are packed once, by
+//! Products of matrices that are small for many threads: both inputs are packed once, by
 //! all threads; a grid of blocks of results is shared among these; a block goes through the sum in pieces of which the
 //! first cache keeps the columns of one tile, and the second the rows of the block (K. Goto and R. van de Geijn, *Anatomy of
 //! High-Performance Matrix Multiplication*, 2008, §4). So threads meet three times in a call, however large it is.
@@ -10,10 +10,10 @@ use super::tile::Tile;
 
 /// Free indices of each side below which blocks give nothing, and those of the sum.
 const SIDE: u64 = 64;
-/// Points from which on packing pays: with many threads, and for one.
-const POINTS: [f64; 2] = [(1u64 << 20) as f64, (1u64 << 24) as f64];
+/// Points from which on packing pays, and up to which meeting seldom gains more than packing what the second cache keeps.
+const POINTS: [f64; 2] = [(1u64 << 20) as f64, (1u64 << 28) as f64];
 /// From so many threads on, blocks are shared in two dimensions: each thread then reads a part of both inputs.
-const MANY: u64 = 4;
+const MANY: u64 = 12;
 /// Tiles of a block per dimension, at most.
 const TILES: u64 = 64;
 /// Bytes per cycle that a thread gets from the last cache where all ask for some, and from the second.
@@ -31,8 +31,7 @@ pub(super) struct Product {
 
 /// Whether this is a product of two matrices that is worth blocks on this machine.
 pub(super) fn product(f: &Facts, s: &Setting) -> Option<Product> {
-    let many = s.threads >= MANY;
-    let pays = f.points() >= POINTS[usize::from(!many)] && (many || s.machine.vector_units > 1);
+    let pays = s.threads >= MANY && (POINTS[0]..=POINTS[1]).contains(&f.points());
     let long: Vec<usize> = (0..f.extents.len()).filter(|d| f.extents[*d] > 1).collect();
     let (sums, free): (Vec<usize>, Vec<usize>) = long.iter().partition(|d| f.reduced[**d]);
     let (&[sum], &[a, b], [x, y], [out]) = (&*sums, &*free, &*f.inputs, &*f.outputs) else { return None };

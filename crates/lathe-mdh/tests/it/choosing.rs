@@ -277,7 +277,7 @@ fn tiles_are_copied_by_vectors_that_fit() {
 }
 
 /// A grid of blocks for many threads, on a machine that is made up: no thread waits long for the others, and what is
-/// packed is packed once. For two threads, and where arithmetic does not outrun the second cache, rows are shared as ever.
+/// packed is packed once. Few threads share rows.
 #[test]
 fn products_are_shared_among_many_threads_in_blocks() {
     let row = ROWS.iter().find(|r| r.name == "MatMul").unwrap();
@@ -295,9 +295,9 @@ fn products_are_shared_among_many_threads_in_blocks() {
     let sizes = |values: [i64; 3]| -> BTreeMap<String, i64> {
         ["I", "J", "K"].iter().map(|n| n.to_string()).zip(values).collect()
     };
-    for side in [256, 512, 1000, 1024, 2048, 4096] {
+    for side in [256, 333, 512, 600] {
         let shaped = h.at(&sizes([side; 3])).unwrap();
-        for threads in [4, 7, 8, 16, 64] {
+        for threads in [12, 16, 24] {
             let d = choose(&shaped, &cpu, &Setting { machine: &server, threads, exact: true });
             let found = check(&shaped, &cpu, &d, &no_facts);
             assert!(found.is_empty() && d.open() == 0, "{side} on {threads}: {found:?}");
@@ -314,15 +314,14 @@ fn products_are_shared_among_many_threads_in_blocks() {
                 "{side} on {threads}: {blocks} blocks, {most} of {share}"
             );
         }
-        let plain = machine("x86-64-v4");
-        for (m, threads) in [(&plain, 1), (&plain, 2)] {
-            let d = choose(&shaped, &cpu, &Setting { machine: m, threads, exact: true });
+        for threads in [1, 2, 8] {
+            let d = choose(&shaped, &cpu, &Setting { machine: &server, threads, exact: true });
             assert!(d.parts[0].iter().filter(|p| **p > Some(1)).count() < 2, "{side} on {threads}");
         }
     }
     let narrow = machine("x86-64-v3");
     for (values, m, threads, exact) in
-        [([70, 81, 257], &server, 16, true), ([129, 64, 130], &narrow, 5, false)]
+        [([70, 81, 257], &server, 16, true), ([129, 64, 130], &narrow, 13, false)]
     {
         let at = sizes(values);
         let func = if exact { fixed(&func, &h.at(&at).unwrap()) } else { func.clone() };
