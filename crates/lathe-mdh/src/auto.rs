@@ -1,6 +1,7 @@
 //! A strategy for a whole function: every compute that is a homomorphism gets chosen decisions, and adjacent
 //! computes are fused over blocks, so that intermediate results stay in a cache.
 
+mod chain;
 mod chains;
 pub mod device;
 mod inner;

@@ -249,7 +249,7 @@ def test_extents_that_are_formulas():
     # What was meant is one of two.
     with refused(lathe.ShapeError, "E0811", "`I`", "extent 4 (`M * 2`)", "has 5", "extent 4 with M = 2", "extent 6 with M = 3"):
         blur(rng.random((7, 5), np.float32))
-    with refused(lathe.ShapeError, "E0811", "dimension 0 of `O`", "extent 5", "has 4", "N = 5, by dimension 0 of `I` (`N + 2`)"):
+    with refused(lathe.ShapeError, "E0811", "dimension 0 of `O`", "extent 5", "has 4", "N = 5", "dimension 0 of `I`", "`N + 2`"):
         blur(i, out=np.empty((4, 3), np.float32))
     with refused(lathe.ShapeError, "E0811", "`O`", "-1"):
         blur(rng.random((1, 6), np.float32))

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import lathe
+from refusals import refused
 
 
 @lathe.kernel
@@ -31,7 +32,7 @@ def test_they_run_on_request(capsys):
     for more in ({}, {"out": out}, {"threads": 2}):
         assert (roots(x, 0.0, debug=True, **more) == [2, 1.5, 1]).all()
         assert capsys.readouterr().out == shown(4.0, 0) + shown(2.25, 1) + shown(1.0, 2)
-    with pytest.raises(lathe.AssertError, match="2.25 has no root") as e:
+    with pytest.raises(lathe.AssertError, match="2.25") as e:
         roots(x, 3.0, debug=True)
     assert capsys.readouterr().out == shown(4.0, 0) + shown(2.25, 1)
     assert e.value.code == "E0921" and isinstance(e.value, AssertionError)
@@ -90,7 +91,7 @@ def test_generic_and_derived_kernels(capsys):
     for text in (double.emit("tree"), double.emit("c"), double.explain()):
         assert "debug.log" not in text and "assert" not in text
     assert (pickle.loads(pickle.dumps(double))(x) == [2, 6]).all()
-    with pytest.raises(lathe.AssertError, match="does not hold"):
+    with refused(lathe.AssertError, "E0921"):
         double(x, debug=True)
 
 
@@ -108,7 +109,7 @@ def test_options():
     assert (spread(x, strategy="spread") == 2).all() and (spread(x, debug=True) == 2).all()
     with pytest.raises(lathe.StrategyError, match="debug.log"):
         spread(x, strategy="spread", debug=True)
-    with pytest.raises(lathe.SourceError, match="no formats"):
+    with pytest.raises(lathe.SourceError, match="formats"):
         @lathe.kernel
         def f(x: lathe.f64["N"], y: lathe.out(lathe.f64["N"])):
             for i in range(len(x)):

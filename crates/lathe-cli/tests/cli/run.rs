@@ -776,7 +776,7 @@ fn what_is_shown_is_bounded_and_checked() {
     // An assert that fails has room.
     let d = f.lathe("run many.lathe -i n=300000 --debug --engine llvm");
     assert!(d.status == 1 && d.stderr.contains("i = 200000"), "{}", d.stderr);
-    assert!(d.stdout.ends_with("… 69058 more were dropped\n"));
+    assert!(d.stdout.lines().last().is_some_and(|l| l.contains("69058")), "{}", d.stdout.len());
     // What is wrong in them is wrong without the option, too.
     for (wrong, code) in [
         ("print(z)", "unknown name `z`"),

@@ -2,126 +2,18 @@
 //! are run block by block, so that intermediate results stay in a cache and memory is traversed once. Rows may be
 //! those of every matrix of a batch (attention: heads and positions).
 
+use super::chain::{Chain, shared};
 use crate::choose::Setting;
 use crate::choose::facts::{Facts, Reach};
 use crate::homomorphism::{Homomorphism, Shaped};
-use crate::lower::Inside;
-use crate::lower::steps::{attempt, call, int, name, named, with, word};
 use lathe_diagnostics::Diagnostic;
-use lathe_ir::names::{self, Role};
 use lathe_ir::{Combine, Function, Stmt, visit};
-use lathe_strategy::{Argument, Strategy};
 use std::collections::BTreeMap;
-
-/// Fused computes.
-pub struct Chain {
-    pub labels: Vec<String>,
-    /// Per compute, the names of the dimensions that all share: those of the batch, and the rows last.
-    pub(super) dims: Vec<Vec<String>>,
-    /// Rows that are processed at a time.
-    pub rows: u64,
-    /// Rows in all, and how many blocks that makes.
-    pub(super) all: u64,
-    pub(super) blocks: u64,
-    /// Whether blocks are full for sure.
-    pub divides: bool,
-    /// Local arrays that one compute writes and the next one reads.
-    pub(super) arrays: Vec<String>,
-    /// Which of the shared loops threads take.
-    pub(super) threads: usize,
-    /// The terms of a sum that are written out, and how many lanes take rows: blocks are in registers ([`super::short`]).
-    pub(super) terms: Vec<String>,
-    pub(super) lanes: Option<u64>,
-}
 
 /// Operations per element from which a compute rather has a nest of its own.
 const HEAVY: f64 = 64.0;
 /// The fewest rows of a block of such a compute.
 const FEWEST: u64 = 8;
-
-impl Chain {
-    /// The shared loop of a compute at a depth, once the rows are cut.
-    fn shared(&self, compute: usize, depth: usize) -> String {
-        let all = &self.dims[compute];
-        let dim = &all[depth];
-        let l = if depth + 1 == all.len() { Role::Shared.of(dim) } else { dim.clone() };
-        names::around(&self.labels[compute], l)
-    }
-
-    /// Other numbers of rows that a search may try.
-    pub fn choices(&self) -> Vec<u64> {
-        if let Some(w) = self.lanes {
-            return [1, 2, 4, 8].map(|n| n * w).into();
-        }
-        let powers = (0..10).map(|n| 1 << n);
-        powers.chain([self.rows / 2, 2 * self.rows]).filter(|r| (1..=self.all / 2).contains(r)).collect()
-    }
-
-    /// With this many rows at a time.
-    pub fn set_rows(&mut self, rows: u64) {
-        self.rows = rows.clamp(1, self.all.max(1));
-        self.blocks = self.all.div_ceil(self.rows);
-        self.divides = self.all.is_multiple_of(self.rows);
-    }
-
-    /// Cuts the rows into blocks, fuses the loops over blocks, and contracts intermediate arrays to one block.
-    pub fn begin(&self) -> Vec<Strategy> {
-        let mut out = Vec::new();
-        for (l, dims) in self.labels.iter().zip(&self.dims) {
-            let Some(dim) = dims.last() else { continue };
-            let args = vec![
-                name(&names::around(l, dim)),
-                int(self.rows),
-                name(&Role::Shared.of(dim)),
-                name(&Role::Rows.of(dim)),
-            ];
-            out.push(call("split", args));
-        }
-        for n in 1..self.labels.len() {
-            for depth in 0..self.dims[n].len() {
-                let both = vec![name(&self.shared(n - 1, depth)), name(&self.shared(n, depth))];
-                out.push(attempt(call("fuse", both)));
-            }
-        }
-        let at = self.shared(0, self.dims[0].len() - 1);
-        for a in &self.arrays {
-            let mut args = vec![Argument::positional(name(a)), named("at", name(&at))];
-            args.extend(self.lanes.map(|_| word("space", "register")));
-            out.push(attempt(with("localize", args)));
-        }
-        if let Some(lanes) = self.lanes {
-            out.push(attempt(call("separate", vec![name(&at)])));
-            out.extend(super::short::body(self, lanes));
-        }
-        out
-    }
-
-    /// Blocks are distributed over threads.
-    pub fn end(&self) -> Vec<Strategy> {
-        let loops = (0..self.labels.len()).map(|n| self.shared(n, self.threads));
-        loops.map(|l| attempt(call("parallel", vec![name(&l)]))).collect()
-    }
-
-    /// Where the loops of a compute stand; its homomorphism becomes that of one block.
-    pub fn inside(&self, label: &str, h: &mut Shaped) -> Inside {
-        let Some(n) = self.labels.iter().position(|l| l == label) else { return Inside::default() };
-        let last = self.dims[n].len() - 1;
-        // What the last one writes, and has not read, is not needed for long.
-        let read = |name: &str| h.h.inputs.iter().any(|o| o.name() == name);
-        if n + 1 == self.labels.len() && !h.h.outputs.iter().any(|o| read(o.name())) {
-            h.written = h.extents[..last].iter().fold(self.blocks, |n, e| n.saturating_mul(*e));
-        }
-        h.extents[..last].fill(1);
-        h.extents[last] = h.extents[last].min(self.rows);
-        h.block_of = Some((last, self.blocks));
-        let rows = &self.dims[n][last];
-        Inside {
-            loops: [(rows.clone(), Role::Rows.of(rows))].into(),
-            around: self.dims[n][..last].iter().cloned().collect(),
-            shared: Some((last, Role::Shared.of(rows))),
-        }
-    }
-}
 
 /// All chains of a function: neighbours in one sequence of statements.
 pub fn find(
@@ -187,17 +79,6 @@ fn runs(body: &Stmt) -> Vec<Vec<String>> {
     walk(body, &mut out);
     out.retain(|r| r.len() > 1);
     out
-}
-
-/// How many leading dimensions two computes share: both run through the same indices, and keep their results apart.
-/// That the later one reads what its own row wrote is for `fuse` to check.
-pub(super) fn shared(a: &Homomorphism, b: &Homomorphism) -> usize {
-    let same = |x: usize| {
-        let (p, q) = (&a.dims[x], &b.dims[x]);
-        let free = |c: &Combine| matches!(c, Combine::Concat);
-        free(&p.combine) && free(&q.combine) && p.lo == q.lo && p.hi == q.hi
-    };
-    (0..a.dims.len().min(b.dims.len())).take_while(|x| same(*x)).count()
 }
 
 /// Little work per element: memory-bound.

@@ -2,14 +2,11 @@
 //! registers between the two computes, and terms are written out, so that vectors that several terms read are loaded
 //! once.
 
-use super::chains::{Chain, shared};
+use super::chain::{Chain, shared};
 use crate::choose::Setting;
 use crate::choose::facts::{Facts, Reach, work};
 use crate::homomorphism::{Homomorphism, Shaped};
-use crate::lower::steps::{attempt, call, int, name};
-use lathe_ir::names::{self, Role};
 use lathe_ir::{Combine, ReduceOp};
-use lathe_strategy::Strategy;
 
 /// The most terms that are written out.
 const TERMS: u64 = 16;
@@ -81,23 +78,4 @@ fn loads(f: &Facts, last: usize, lanes: u64, rows: u64, line: u64) -> f64 {
         loads += (each * apart) as f64 * (ACROSS * across + WITHIN * (1.0 - across));
     }
     loads / rows as f64
-}
-
-/// The loops of a block: lanes innermost, terms written out.
-pub fn body(c: &Chain, lanes: u64) -> Vec<Strategy> {
-    let mut out = Vec::new();
-    let rows = |n: usize| c.dims[n].last().map(|d| Role::Rows.of(d)).unwrap_or_default();
-    let vectors = |label: &str, rows: &str| {
-        let l = names::around(label, rows);
-        let steps = [("vectorize", vec![name(&l), int(lanes)]), ("unroll", vec![name(&Role::Outer.of(&l))])];
-        steps.map(|(step, args)| attempt(call(step, args)))
-    };
-    let at = |l: &String| name(&names::around(&c.labels[0], l));
-    let order: Vec<_> = c.terms.iter().chain([&rows(0)]).map(at).collect();
-    out.push(attempt(call("reorder", order)));
-    out.extend(vectors(&c.labels[0], &rows(0)));
-    out.extend(vectors(&Role::Init.of(&c.labels[0]), &rows(0)));
-    out.extend(vectors(&c.labels[1], &rows(1)));
-    out.extend(c.terms.iter().map(|t| attempt(call("unroll", vec![at(t)]))));
-    out
 }
