@@ -138,7 +138,7 @@ def _operands(text, dtype):
 def _contractions(put, get):
     for text in CONTRACTIONS:
         for dtype in (np.float32, np.float64, np.int32):
-            given = _operands(text, dtype) if dtype != np.int32 else [(3 * m).astype(dtype) for m in _operands(text, np.float64)]
+            given = _operands(text, dtype) if dtype != np.int32 else [np.asarray(3 * m).astype(dtype) for m in _operands(text, np.float64)]
             made = get(lathe.einsum(text, *map(put, given)))
             assert made.dtype == dtype and np.allclose(made, np.einsum(text, *given), rtol=1e-3, atol=1e-3), text
 

@@ -10,13 +10,11 @@
 
 use super::Reverse;
 use super::restore::{Asked, Tape, When};
-use crate::node::Site;
 use crate::{Kept, bytes};
 use lathe_analysis::Network;
 use lathe_ir::build::load;
-use lathe_ir::{BufId, Dim, Expr, ExprKind, VarId};
+use lathe_ir::{BufId, Expr, ExprKind, VarId};
 use std::collections::{HashMap, HashSet};
-use std::rc::Rc;
 
 /// A value at a site that is kept: the number of the site, the value, and where it is evaluated.
 pub type Value = (usize, Option<Expr>, Expr);

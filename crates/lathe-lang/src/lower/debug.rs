@@ -11,9 +11,8 @@ use crate::codes;
 use lathe_diagnostics::{Span, visible};
 use lathe_ir::stmt::block::{Item, rebuilt};
 use lathe_ir::{
-    Access, Buffer, Expr, ExprKind, Mode, Param, ParamKind, Scalar, Space, Stmt, StmtKind, Store, Type, build,
+    Access, Expr, ExprKind, Mode, Param, ParamKind, Scalar, Space, Stmt, StmtKind, Store, Type, build,
 };
-use std::sync::Arc;
 
 /// The name of the parameter.
 pub const LOG: &str = "debug.log";

@@ -59,7 +59,8 @@ class Cupy(Numpy):
     def ordered(self, a: Any, order: Sequence[int]) -> Any:
         import cupy
 
-        made = cupy.ascontiguousarray(a.transpose(tuple(order)))
+        # A number becomes an array of one element there.
+        made = cupy.ascontiguousarray(a.transpose(tuple(order))).reshape([a.shape[d] for d in order])
         return made.copy() if made.data.ptr % 16 else made
 
     def call(self, kernel: Any, arrays: Sequence[Any]) -> Any:
