@@ -7,7 +7,7 @@ use crate::choose::Setting;
 use crate::choose::facts::{Facts, Reach};
 use crate::homomorphism::{Homomorphism, Shaped};
 use lathe_diagnostics::Diagnostic;
-use lathe_ir::{Combine, Function, Stmt, visit};
+use lathe_ir::{Function, Stmt, visit};
 use std::collections::BTreeMap;
 
 /// Operations per element from which a compute rather has a nest of its own.
