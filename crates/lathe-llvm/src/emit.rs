@@ -75,7 +75,7 @@ pub struct Frame {
     pub free: Option<bool>,
     /// Where the function is left with so much scratch memory to give back, and the status that it is left with.
     exits: Vec<Option<(Block, Value)>>,
-    /// The function is the body of a loop.
+    /// What is emitted is in a loop.
     pub of_loop: bool,
 }
 

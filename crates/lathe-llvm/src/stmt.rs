@@ -25,8 +25,11 @@ impl Emitter<'_> {
             StmtKind::Loop(l) => {
                 self.forget();
                 let mark = self.ranges.enter_child(s, 0);
-                let apart = self.apart && !self.frame.of_loop && l.exec == Executor::Serial;
+                // A nest begins outside of all loops, those whose iterations are lanes or copies included.
+                let within = std::mem::replace(&mut self.frame.of_loop, true);
+                let apart = self.apart && !within && l.exec == Executor::Serial;
                 let out = if apart { nests::apart(self, s, l) } else { self.run_loop(l, places) };
+                self.frame.of_loop = within;
                 self.ranges.leave(mark);
                 out
             }
