@@ -114,7 +114,17 @@ def _of_torch(args: tuple[Any, ...], out: Any, dtype: Any, order: Any, casting: 
              and torch._C._functorch.maybe_current_level() is None and not torch._C._len_torch_dispatch_stack())
     if plain:
         return _torch_run(text, tensors, optimize, threads)
-    return _torch_op()(text, tensors)
+    _torch_registered()
+    return torch.ops.lathe.einsum(text, tensors)
+
+
+def _torch_registered() -> bool:
+    """Once this has been called, there is an operator ``lathe::einsum``."""
+    return _torch_op() is not None
+
+
+# What torch._dynamo.assume_constant_result does, without importing PyTorch: the compiler calls it instead of tracing it.
+setattr(_torch_registered, "_dynamo_marked_constant", True)
 
 
 def _torch_run(text: str, tensors: Sequence[Any], optimize: Any = True, threads: int | None = None) -> Any:

@@ -51,7 +51,7 @@ def einsum(*args: Any, out: np.ndarray | None = None, dtype: Any = None, order: 
     :func:`einsum_path`, numpy or opt_einsum is followed.
     """
     if (out is None and threads is None and dtype is None and optimize is True and casting == "safe" and order == "K"
-            and args and type(args[0]) is str and (lies := lying(args)) is not None
+            and len(args) > 1 and type(args[0]) is str and type(args[1]) is np.ndarray and (lies := lying(args)) is not None
             and (found := _AT_ONCE.get((args[0], lies))) is not None):
         # Small contractions are mostly what comes before them.
         kernel, how, views, scalar = found
