@@ -104,15 +104,7 @@ fn launches() -> Result<String, Diagnostic> {
         Ok(took / BATCH as f64)
     };
     let cu = Cuda::get();
-    let (name, cubin) = code(&devices, EMPTY, "empty")?;
-    let (mut module, mut function, mut stream) = (null(), null(), null());
-    let mut context = null();
-    ok((cu.cuDevicePrimaryCtxRetain)(&mut context, 0));
-    ok((cu.cuCtxSetCurrent)(context));
-    ok((cu.cuModuleLoadData)(&mut module, cubin.as_ptr().cast()));
-    let name = std::ffi::CString::new(name).unwrap_or_default();
-    ok((cu.cuModuleGetFunction)(&mut function, module, name.as_ptr()));
-    ok((cu.cuStreamCreate)(&mut stream, 1));
+    let (function, stream) = opened(cu, &devices, EMPTY, "empty")?;
     let (mut a, mut b, mut n) = (0u64, 0u64, 1024i32);
     ok((cu.cuMemAlloc)(&mut a, 4096));
     ok((cu.cuMemAlloc)(&mut b, 4096));
@@ -519,14 +511,7 @@ fn endless() -> Result<(), Diagnostic> {
 fn endless_by_hand() -> Result<(), Diagnostic> {
     let devices = Devices::named("cuda")?;
     let cu = Cuda::get();
-    let (name, cubin) = code(&devices, ENDLESS, "endless")?;
-    let (mut module, mut function, mut stream, mut context) = (null(), null(), null(), null());
-    ok((cu.cuDevicePrimaryCtxRetain)(&mut context, 0));
-    ok((cu.cuCtxSetCurrent)(context));
-    ok((cu.cuModuleLoadData)(&mut module, cubin.as_ptr().cast()));
-    let name = std::ffi::CString::new(name).unwrap_or_default();
-    ok((cu.cuModuleGetFunction)(&mut function, module, name.as_ptr()));
-    ok((cu.cuStreamCreate)(&mut stream, 1));
+    let (function, stream) = opened(cu, &devices, ENDLESS, "endless")?;
     let mut a = 0u64;
     ok((cu.cuMemAlloc)(&mut a, 4096));
     let mut arguments = [at(&mut a)];
@@ -552,6 +537,19 @@ fn fork() -> Result<(), Diagnostic> {
     // SAFETY: a child of this process.
     unsafe { libc::waitpid(child, &mut state, 0) };
     x.to_vec().map(|_| ())
+}
+
+/// A kernel of the first device and a stream there, by the driver alone.
+fn opened(cu: &Cuda, devices: &Devices, source: &str, kernel: &str) -> Result<(Ptr, Ptr), Diagnostic> {
+    let (name, cubin) = code(devices, source, kernel)?;
+    let (mut module, mut function, mut stream, mut context) = (null(), null(), null(), null());
+    ok((cu.cuDevicePrimaryCtxRetain)(&mut context, 0));
+    ok((cu.cuCtxSetCurrent)(context));
+    ok((cu.cuModuleLoadData)(&mut module, cubin.as_ptr().cast()));
+    let name = std::ffi::CString::new(name).unwrap_or_default();
+    ok((cu.cuModuleGetFunction)(&mut function, module, name.as_ptr()));
+    ok((cu.cuStreamCreate)(&mut stream, 1));
+    Ok((function, stream))
 }
 
 fn null() -> Ptr {
