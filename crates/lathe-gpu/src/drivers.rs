@@ -60,7 +60,7 @@ impl Drivers {
         let base = devices.iter().map(|_| None).collect();
         let tails = devices.iter().map(|_| Vec::new()).collect();
         let before = |n: usize| devices[..n].iter().filter(|d| d.is(devices[n])).count();
-        let first = (0..devices.len()).map(|n| before(n) * (streams + 2)).collect();
+        let first = (0..devices.len()).map(|n| before(n) * (streams + Stream::OF_COPIES)).collect();
         (all, Drivers { devices: devices.to_vec(), first, tails, base, times: false, late: false })
     }
 
@@ -70,7 +70,7 @@ impl Drivers {
         self.base.iter_mut().for_each(|b| *b = None);
         if take {
             for n in 0..self.devices.len() {
-                let stream = Stream { device: n as u32, number: 2 };
+                let stream = Stream::first_launch(n);
                 let mark = self.mark(stream, &[]).ok().and_then(|m| m.known);
                 self.base[n] = mark.and_then(|k| k.times.as_ref().map(|t| Arc::clone(&t.1)));
             }

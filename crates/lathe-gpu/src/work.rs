@@ -152,8 +152,8 @@ pub trait Start: Send + Sync {
 enum Owner {
     /// Somebody else, who keeps it longer than this.
     Lent,
-    /// The allocator of this program.
-    Program,
+    /// The allocator of this program: so many bytes in front of the first page.
+    Program(usize),
     /// Page-locked memory of the driver.
     Pinned,
     /// Memory that the driver moves.
@@ -190,8 +190,11 @@ unsafe impl Sync for HostBytes {}
 const PAGE: usize = 4096;
 
 impl HostBytes {
+    /// With room for the first page to begin in it: what an allocator aligns so far it also fills with zeros itself, and
+    /// memory that only devices use would be touched.
     fn layout(bytes: usize) -> Result<std::alloc::Layout, Fault> {
-        std::alloc::Layout::from_size_align(bytes.max(1), PAGE)
+        let all = bytes.checked_add(PAGE).unwrap_or(usize::MAX);
+        std::alloc::Layout::from_size_align(all, 16)
             .map_err(|_| Fault::new(FaultKind::Memory, format!("{bytes} bytes are too many")))
     }
 
@@ -230,11 +233,13 @@ impl HostBytes {
         }
         let layout = HostBytes::layout(bytes)?;
         // SAFETY: the layout has a size.
-        let address = unsafe { std::alloc::alloc_zeroed(layout) };
-        if address.is_null() {
+        let start = unsafe { std::alloc::alloc_zeroed(layout) };
+        if start.is_null() {
             return Err(short());
         }
-        Ok(HostBytes { address, bytes, owner: Owner::Program, device: None })
+        let before = start.align_offset(PAGE);
+        let address = start.wrapping_add(before);
+        Ok(HostBytes { address, bytes, owner: Owner::Program(before), device: None })
     }
 
     /// Memory of somebody else.
@@ -296,10 +301,10 @@ impl Drop for HostBytes {
                     (device.calls.free)(self.address as u64);
                 }
             }
-            (Owner::Program, _) => {
+            (Owner::Program(before), _) => {
                 if let Ok(layout) = HostBytes::layout(self.bytes) {
-                    // SAFETY: allocated with this layout.
-                    unsafe { std::alloc::dealloc(self.address, layout) }
+                    // SAFETY: allocated with this layout, so many bytes before.
+                    unsafe { std::alloc::dealloc(self.address.wrapping_sub(before), layout) }
                 }
             }
             _ => {}

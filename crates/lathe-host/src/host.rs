@@ -387,7 +387,8 @@ impl Host {
         let after: Few = b.before_write(to, &range).collect();
         let bytes = range.end - range.start;
         let stream: Stream = match (from.number(), to.number()) {
-            (_, Some(to)) => self.streams[to].up(),
+            (Some(from), Some(to)) => self.streams[to].across(from),
+            (None, Some(to)) => self.streams[to].up(),
             (Some(from), None) => self.streams[from].down(),
             (None, None) => return,
         };

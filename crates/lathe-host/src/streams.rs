@@ -6,8 +6,9 @@ use crate::plan::{Access, Stream};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// The queues of one device: one for copies to it, one for copies from it, so that both run beside kernels, and several for
-/// launches, so that independent ones run side by side.
+/// The queues of one device: one for copies to it, one for copies from it, two for copies from the devices before and behind it,
+/// so that halos of both sides and bytes of the host arrive beside kernels and one another, and several for launches, so
+/// that independent ones run side by side.
 #[derive(Clone, Debug)]
 pub(crate) struct Streams {
     device: u32,
@@ -27,9 +28,19 @@ pub(crate) type Accesses = SmallVec<[Access; 6]>;
 
 const UP: u32 = 0;
 const DOWN: u32 = 1;
-const LAUNCHES: u32 = 2;
+const FROM_BEFORE: u32 = 2;
+const FROM_BEHIND: u32 = 3;
+const LAUNCHES: u32 = 4;
 
 impl Stream {
+    /// How many queues of a device are for copies; those for launches have the next numbers.
+    pub const OF_COPIES: usize = LAUNCHES as usize;
+
+    /// The first queue for launches of a device.
+    pub fn first_launch(device: usize) -> Stream {
+        Stream { device: device as u32, number: LAUNCHES }
+    }
+
     /// Whether kernels run there, and no copies.
     pub fn is_launch(self) -> bool {
         self.number >= LAUNCHES
@@ -47,6 +58,12 @@ impl Streams {
 
     pub(crate) fn down(&self) -> Stream {
         Stream { device: self.device, number: DOWN }
+    }
+
+    /// For copies from the memory of another device.
+    pub(crate) fn across(&self, from: usize) -> Stream {
+        let number = if (from as u32) < self.device { FROM_BEFORE } else { FROM_BEHIND };
+        Stream { device: self.device, number }
     }
 
     /// For a launch after these events: the queue whose last action it waits for anyway, else one that has nothing to do,

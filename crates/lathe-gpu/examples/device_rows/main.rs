@@ -355,10 +355,10 @@ fn heat_with_halos() -> Result<String, Diagnostic> {
     let (n, steps) = (512, 20);
     let kernel = Kernel::cuda(heat::KERNELS)?;
     let info = lathe_gpu::info::devices_of("cuda")?;
-    let one = heat::grid(&Devices::open(vec![info[0].clone()])?, &kernel, n, steps)?;
-    let four = heat::grid(&Devices::open(vec![info[0].clone(); 4])?, &kernel, n, steps)?;
+    let one = heat::grid(&Devices::open(vec![info[0].clone()])?, &kernel, n, steps, <[f32]>::to_vec)?;
+    let four = heat::grid(&Devices::open(vec![info[0].clone(); 4])?, &kernel, n, steps, <[f32]>::to_vec)?;
     let devices = Devices::open(info)?;
-    let all = heat::grid(&devices, &kernel, n, steps)?;
+    let all = heat::grid(&devices, &kernel, n, steps, <[f32]>::to_vec)?;
     let mut now: Vec<f32> = (0..n * n).map(|k| heat::start(k / n, k % n, n)).collect();
     for _ in 0..steps {
         let mut next = now.clone();
@@ -371,15 +371,56 @@ fn heat_with_halos() -> Result<String, Diagnostic> {
         }
         now = next;
     }
+    let parts = heat_parts(&devices, &kernel)?;
     let far = |a: &[f32]| a.iter().zip(&now).map(|(a, b)| (a - b).abs()).fold(0f32, f32::max);
     let c = devices.counters()?;
     Ok(format!(
-        "\"devices\": {}, \"same\": {}, \"same_on_four\": {}, \"error\": {:e}, \"between_bytes\": {}",
+        "\"devices\": {}, \"same\": {}, \"same_on_four\": {}, \"error\": {:e}, \"between_bytes\": {}, {parts}",
         devices.len(),
         one == all,
         one == four,
         far(&one),
         c.between_bytes
+    ))
+}
+
+/// What the time of the sample goes to: the first state, the steps, the result on the host; and what the devices were busy with.
+fn heat_parts(devices: &Devices, kernel: &Kernel) -> Result<String, Diagnostic> {
+    let (n, mut all) = (heat::N, Vec::new());
+    let mut busy = Vec::new();
+    for round in 0..7 {
+        devices.keep_profile(round == 6)?;
+        let mut at = vec![Instant::now()];
+        let (mut now, mut next) = (Buffer::new(devices, n * n)?, Buffer::new(devices, n * n)?);
+        for grid in [&now, &next] {
+            grid.fill(|k| heat::start(k / n, k % n, n))?;
+        }
+        at.push(Instant::now());
+        heat::steps(devices, kernel, [&mut now, &mut next], n, 2)?;
+        devices.finish()?;
+        at.push(Instant::now());
+        heat::steps(devices, kernel, [&mut now, &mut next], n, 18)?;
+        at.push(Instant::now());
+        devices.finish()?;
+        at.push(Instant::now());
+        now.with(0..n * n, |_| ())?;
+        at.push(Instant::now());
+        all = at.windows(2).map(|w| (w[1] - w[0]).as_secs_f64() * 1e3).collect();
+        if round == 6 {
+            let p = devices.profile()?;
+            busy = (0..devices.len()).map(|d| p.busy(d)).map(|(c, k)| [c * 1e3, k * 1e3]).collect();
+        }
+        drop((now, next));
+        devices.finish()?;
+        at.push(Instant::now());
+        all.push((at[at.len() - 1] - at[at.len() - 2]).as_secs_f64() * 1e3);
+        if round == 5 {
+            busy.push([all[2], all[3]]);
+        }
+    }
+    Ok(format!(
+        "\"parts_ms\": {{\"fill\": {:.3}, \"two_steps\": {:.3}, \"launch_18\": {:.3}, \"finish_18\": {:.3}, \"back\": {:.3}, \"free\": {:.3}}}, \"busy_copies_kernels_ms\": {busy:?}",
+        all[0], all[1], all[2], all[3], all[4], all[5]
     ))
 }
 

@@ -8,7 +8,8 @@ use std::fmt::Write;
 pub struct Span {
     /// The place of its device among the profile's devices; none for the host.
     pub device: Option<usize>,
-    /// The device's queue: 0 for copies to it, 1 for copies from it, the rest for kernels.
+    /// The device's queue: 0 for copies to it, 1 for copies to the host, 2 and 3 for copies from devices before and behind it,
+    /// the rest for kernels.
     pub queue: u32,
     pub name: String,
     /// Of a copy.

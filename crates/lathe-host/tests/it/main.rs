@@ -4,6 +4,7 @@
 mod cases;
 mod fake;
 mod faults;
+mod paths;
 mod random;
 
 /// How many random programs: 300, or `LATHE_CASES`.

@@ -3,15 +3,18 @@
 
 use super::hand::{Cubin, Cuda, Ptr, Session, at, ok};
 use lathe_diagnostics::Diagnostic;
-use lathe_gpu::device::{Buffer, Devices, Kernel, dim3, read, read_write};
+use lathe_gpu::device::{Buffer, Devices, Kernel, dim3, read, write};
 
 pub const N: usize = 2048;
 const STEPS: usize = 20;
 
 pub const KERNELS: &str = "__global__ void heat(float *next, const float *now, int rows, int n) {
     int j = blockIdx.x * blockDim.x + threadIdx.x, i = blockIdx.y + 1;
-    if (j < 1 || j >= n - 1 || i > rows) return;
-    next[(i - 1) * n + j] = now[i * n + j] + 0.2f * (now[(i - 1) * n + j] + now[(i + 1) * n + j] + now[i * n + j - 1] + now[i * n + j + 1] - 4 * now[i * n + j]);
+    if (j >= n || i > rows) return;
+    float here = now[i * n + j];
+    if (j > 0 && j < n - 1)
+        here += 0.2f * (now[(i - 1) * n + j] + now[(i + 1) * n + j] + now[i * n + j - 1] + now[i * n + j + 1] - 4 * here);
+    next[(i - 1) * n + j] = here;
 }";
 
 /// The first state.
@@ -20,21 +23,29 @@ pub fn start(i: usize, j: usize, n: usize) -> f32 {
 }
 
 pub fn lathe(devices: &Devices, kernels: &[Kernel]) -> Result<f64, Diagnostic> {
-    Ok(sum(&grid(devices, &kernels[0], N, STEPS)?))
+    grid(devices, &kernels[0], N, STEPS, sum)
 }
 
 fn sum(grid: &[f32]) -> f64 {
     grid.iter().enumerate().map(|(i, v)| f64::from(*v) * (i % 7) as f64).sum()
 }
 
-/// The state after some steps.
-pub fn grid(devices: &Devices, kernel: &Kernel, n: usize, times: usize) -> Result<Vec<f32>, Diagnostic> {
+/// The state after some steps. The first and the last row stay as they are in both arrays.
+pub fn grid<R>(
+    devices: &Devices,
+    kernel: &Kernel,
+    n: usize,
+    times: usize,
+    see: impl FnOnce(&[f32]) -> R,
+) -> Result<R, Diagnostic> {
     // begin
-    let first: Vec<f32> = (0..n * n).map(|k| start(k / n, k % n, n)).collect();
-    let mut now = Buffer::from_slice(devices, &first)?;
-    let mut next = Buffer::from_slice(devices, &first)?;
+    let (mut now, mut next) = (Buffer::new(devices, n * n)?, Buffer::new(devices, n * n)?);
+    now.fill(|k| start(k / n, k % n, n))?;
+    for row in [0, n - 1] {
+        next.set(row * n, &now.with(row * n..(row + 1) * n, <[f32]>::to_vec)?)?;
+    }
     steps(devices, kernel, [&mut now, &mut next], n, times)?;
-    now.to_vec()
+    now.with(0..n * n, see)
     // end
 }
 
@@ -51,7 +62,7 @@ pub fn steps(
         for (d, device) in devices.iter().enumerate() {
             let (lo, hi) = ((d * each).max(1), ((d + 1) * each).min(n - 1));
             let (to, from) = (next.part(lo * n..hi * n)?, now.part((lo - 1) * n..(hi + 1) * n)?);
-            let arguments = [read_write(to), read(from), ((hi - lo) as i32).into(), (n as i32).into()];
+            let arguments = [write(to), read(from), ((hi - lo) as i32).into(), (n as i32).into()];
             device.launch(kernel, dim3(((n as u32).div_ceil(128), (hi - lo) as u32), 128), &arguments)?;
         }
         std::mem::swap(now, next);
@@ -79,7 +90,14 @@ pub fn hand(cubins: &[Cubin]) -> f64 {
         let (lo, hi) = ((d * each).max(1), ((d + 1) * each).min(N - 1));
         let rows = hi - lo;
         let grids = [session.memory((rows + 2) * bytes), session.memory((rows + 2) * bytes)];
-        grids.iter().for_each(|g| session.copy_to(*g, &first[(lo - 1) * N..(hi + 1) * N]));
+        session.copy_to(grids[0], &first[(lo - 1) * N..(hi + 1) * N]);
+        // These rows stay as they are.
+        if d == 0 {
+            session.copy_to(grids[1], &first[..N]);
+        }
+        if d + 1 == all {
+            session.copy_to(grids[1] + ((rows + 1) * bytes) as u64, &first[(N - 1) * N..]);
+        }
         let mut event = std::ptr::null_mut();
         ok((cu.cuEventCreate)(&mut event, 2));
         session.wait();
