@@ -5,12 +5,12 @@ use super::Reverse;
 use super::restore::{Tape, When};
 use crate::arrays::{allocated, touched};
 use crate::codes::{self, refuse};
-use crate::node::{Leaf, Node, Scope, ScopeId, Site};
+use crate::node::{Around, Leaf, Node, Scope, ScopeId, Site};
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::build::{and, load};
 use lathe_ir::stmt::PartMap;
 use lathe_ir::visit::{loads_of, refresh};
-use lathe_ir::{Access, BufId, Buffer, Compute, Expr, ExprKind, Label, Stmt, StmtKind, Store, build};
+use lathe_ir::{Access, BufId, Buffer, Compute, Dim, Expr, ExprKind, Label, Stmt, StmtKind, Store, build};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -85,7 +85,10 @@ impl Reverse<'_> {
                     Some(n) => self.first_sweep(n, site, l, body)?,
                     None => self.run_loop(site, l, body, of)?,
                 };
-                joined(before, s)
+                let s = joined(before, s);
+                let keeps = of == 0 && self.bare != Some(0) && self.counting.is_none();
+                let after = if keeps { self.end_stores(body.id, &site.loops) } else { Vec::new() };
+                joined(s.into_iter().collect(), (!after.is_empty()).then(|| Stmt::seq(after)))
             }
             Node::While { site, cond, body, trips } => {
                 let before = self.tape_stores(site, of)?;
@@ -193,26 +196,38 @@ impl Reverse<'_> {
             }
             _ => self.restore(&site, &dims, &value, under.as_ref(), when)?,
         };
-        let label = self.label(&site.label, "tape");
         let ahead = self.tapes[n].ahead.clone();
         let depth = ahead.as_ref().map_or(site.loops.len(), |a| a.depth);
         let exists = ahead.iter().flat_map(|a| a.under.clone());
         let under = exists.chain(under).reduce(and);
         let dims: Vec<_> = ahead.iter().flat_map(|a| a.dims.clone()).chain(dims).collect();
+        Ok(self.store_on_tape(&site, &site.loops[..depth], dims, target, value, under))
+    }
+
+    /// `target = value` for all points of some dimensions, inside of some loops around a site.
+    pub fn store_on_tape(
+        &mut self,
+        site: &Site,
+        around: &[Around],
+        dims: Vec<Dim>,
+        target: Access,
+        value: Expr,
+        under: Option<Expr>,
+    ) -> Stmt {
+        let label = self.label(&site.label, "tape");
         if !dims.is_empty() {
             let (targets, values) = (vec![target], vec![value]);
             let c = Compute { label, dims, targets, values, guard: under, update: None };
             let s = Stmt::new(StmtKind::Compute(c), site.places.clone());
-            return Ok(refresh(&s, &mut self.func.next_id));
+            return refresh(&s, &mut self.func.next_id);
         }
-        let instance =
-            site.loops[..depth].iter().filter(|l| l.is_bounded).map(|l| build::var(&l.binder)).collect();
+        let instance = around.iter().filter(|l| l.is_bounded).map(|l| build::var(&l.binder)).collect();
         let s = Store::new(label, instance, target, value);
         let s = Stmt::new(StmtKind::Store(s), site.places.clone());
-        Ok(match under {
+        match under {
             Some(cond) => Stmt::new(StmtKind::If { cond, then: s, other: None }, site.places.clone()),
             None => s,
-        })
+        }
     }
 
     /// A scope in the reverse sweep: its shadows, what must run again, and the adjoints.

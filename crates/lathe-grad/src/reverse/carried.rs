@@ -1,6 +1,5 @@
 //! Which arrays outermost loops carry from one iteration to the next: what checkpoints are of.
 
-use super::restore::may_overwrite;
 use super::{Reverse, apart, inner_vars};
 use crate::node::{Leaf, Node, Scope, Site};
 use lathe_ir::stmt::AccessMode;
@@ -40,8 +39,7 @@ impl Reverse<'_> {
                     let Some(b) = a.view.buffer().filter(|b| self.scope_of.get(b) == Some(&0)) else {
                         return;
                     };
-                    let lost =
-                        writes(b).any(|w| may_overwrite(&self.constants, site, a, &w.site, &w.access, 0));
+                    let lost = writes(b).any(|w| self.may_overwrite(site, a, w, 0));
                     let carried =
                         || writes(b).any(|w| mine(&w.site) && !apart(&w.access, a, l.binder.id, &inside));
                     if lost && carried() {

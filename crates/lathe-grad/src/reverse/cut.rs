@@ -160,6 +160,15 @@ impl Builder<'_, '_, '_> {
             return *known;
         }
         let tape = self.r.tapes.iter().find(|t| Some(t.buffer.id) == buffer);
+        // One that keeps the same values is the same.
+        let same =
+            |t: &Tape, b: &BufId| self.r.tapes.iter().any(|o| o.buffer.id == *b && self.r.is_one(t, o));
+        let known =
+            self.tapes.iter().filter(|(b, _)| tape.is_some_and(|t| same(t, b))).map(|(_, n)| *n).min();
+        if let Some(n) = known {
+            self.tapes.extend(buffer.map(|b| (b, n)));
+            return n;
+        }
         let kept = tape.map(|t| self.r.kept_by(t));
         let weight = kept.and_then(|k| bytes::weight(&bytes::total(&[k]), self.sizes));
         let n = self.graph.node(weight);

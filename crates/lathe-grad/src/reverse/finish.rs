@@ -49,6 +49,7 @@ impl Reverse<'_> {
         let back = self.starting(&start, &results, back);
         let back = self.without_updates(&back);
         let back = refresh(&back, &mut self.func.next_id);
+        let back = if self.revolves.is_empty() { self.with_shared_tapes(back) } else { back };
         if request.value {
             self.needs.extend(
                 params.iter().filter(|p| p.mode != Mode::In).filter_map(|p| p.array()).map(|b| (0, b.id)),

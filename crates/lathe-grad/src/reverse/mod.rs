@@ -21,6 +21,7 @@ mod finish;
 mod gather;
 mod restore;
 mod revolve;
+mod shared;
 mod statement;
 
 use crate::activity::activity;
