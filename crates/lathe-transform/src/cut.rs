@@ -1,12 +1,10 @@
 //! `cut` and `peel`: a loop's range in two parts.
 
-use crate::args::{Args, IntoRefusal, wrong};
-use crate::codes;
-use crate::convert::{arg_expr, to_index, variable_at};
-use crate::names::{find_all_loops, find_one_loop};
+use crate::args::Args;
+use crate::names::find_one_loop;
 use crate::rule;
 use crate::separate::cut_loop;
-use crate::split::{iteration, loop_at_work, require_serial};
+use crate::split::iteration;
 use crate::work::Work;
 use lathe_ir::build::{add, index, sub};
 use lathe_ir::names::Role;
@@ -46,27 +44,19 @@ rule! {
 }
 
 fn apply_cut(work: &mut Work, args: &Args) -> Result<(), Refusal> {
-    let cursor = &work.cursor();
-    let name = args.path(work.rule(), "loop", 0)?;
-    let Some((at, span)) = args.get("at", 1) else {
-        return Err(work.refuse(codes::ARGUMENT, "`cut` needs the value to cut at"));
-    };
-    let path = find_one_loop(cursor, work.rule(), &name)?;
-    let at = to_index(&arg_expr(at), &|n| variable_at(cursor.func, &path, n))
-        .map_err(|e| wrong(format!("`cut`: {e}"), span).into_refusal(work.rule()))?;
-    let (l, s) = require_serial(work, loop_at_work(work, &path)?, "cut")?;
+    let path = find_one_loop(&work.cursor(), work.rule(), &args.path(work.rule(), "loop", 0)?)?;
+    let at = work.index_argument(args, "at", 1, &path)?;
+    let (l, s) = work.serial_loop(&path)?;
     let new = cut_loop(work, &l, s.places(), at, Role::Rest, false);
     work.replace_by_rule(&path, new, Kind::Bijection, Construction::Cut)?;
     Ok(())
 }
 
 fn apply_peel(work: &mut Work, args: &Args) -> Result<(), Refusal> {
-    let cursor = &work.cursor();
-    let name = args.path(work.rule(), "loop", 0)?;
     let count = args.opt_positive(work.rule(), "count", 1)?.unwrap_or(1);
     let from = args.opt_word(work.rule(), "from", 2, &["start", "end"])?.unwrap_or("start");
-    for path in find_all_loops(cursor, work.rule(), &name)?.into_iter().rev() {
-        let (l, s) = require_serial(work, loop_at_work(work, &path)?, "peel")?;
+    for path in work.loops(args)? {
+        let (l, s) = work.serial_loop(&path)?;
         let first = from == "start";
         let at = if first {
             iteration(&l, index(count))

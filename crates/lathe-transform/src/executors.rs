@@ -1,12 +1,11 @@
 //! `parallel`, `bind` and `serial`: the executors of loops.
 
-use crate::args::{Args, IntoRefusal};
+use crate::args::Args;
 use crate::codes;
-use crate::names::{find_all_loops, loops_around};
+use crate::names::loops_around;
 use crate::rule;
-use crate::split::{executor_word, loop_at_work, require_serial};
+use crate::split::executor_word;
 use crate::work::Work;
-use lathe_diagnostics::Diagnostic;
 use lathe_ir::{Executor, Loop, Stmt, StmtKind};
 use lathe_strategy::evidence::Kind;
 use lathe_strategy::{Construction, Refusal};
@@ -77,20 +76,13 @@ rule! {
 }
 
 fn apply_parallel(work: &mut Work, args: &Args) -> Result<(), Refusal> {
-    let cursor = &work.cursor();
-    let name = args.path(work.rule(), "loop", 0)?;
-    for path in find_all_loops(cursor, work.rule(), &name)?.into_iter().rev() {
-        let (l, s) = require_serial(work, loop_at_work(work, &path)?, "parallel")?;
+    for path in work.loops(args)? {
+        let (l, s) = work.serial_loop(&path)?;
         for outer in loops_around(&work.func().body, &path) {
-            if let (Executor::Vector(_), o) = (&loop_at_work(work, &outer)?.0.exec, &outer) {
-                let name = loop_at_work(work, o)?.0.binder.name;
-                let d = Diagnostic::error(
-                    codes::SHAPE,
-                    format!("`parallel`: the loop is inside `{name}`, which is vectorized"),
-                )
-                .at_places(s.places(), "this loop")
-                .help("make an outer loop parallel");
-                return Err(d.into_refusal(work.rule()));
+            let o = work.loop_at(&outer)?.0;
+            if let Executor::Vector(_) = o.exec {
+                let text = format!("the loop is inside `{}`, which is vectorized", o.binder.name);
+                return Err(work.refuse_loop(&s, text, "make an outer loop parallel"));
             }
         }
         let new = s.with_kind(StmtKind::Loop(Loop { exec: Executor::Cpu, ..l }));
@@ -101,8 +93,6 @@ fn apply_parallel(work: &mut Work, args: &Args) -> Result<(), Refusal> {
 }
 
 fn apply_bind(work: &mut Work, args: &Args) -> Result<(), Refusal> {
-    let cursor = &work.cursor();
-    let name = args.path(work.rule(), "loop", 0)?;
     let words: Vec<&str> = CORES.iter().map(|c| c.0).collect();
     let Some(word) = args.opt_word(work.rule(), "cores", 1, &words)? else {
         return Err(work.refuse(codes::ARGUMENT, "`bind` needs an executor: `bind(i, grid)`"));
@@ -113,26 +103,21 @@ fn apply_bind(work: &mut Work, args: &Args) -> Result<(), Refusal> {
         "team" => Executor::Team,
         level => Executor::Level(level.into()),
     };
-    for path in find_all_loops(cursor, work.rule(), &name)?.into_iter().rev() {
-        let (l, s) = require_serial(work, loop_at_work(work, &path)?, "bind")?;
+    for path in work.loops(args)? {
+        let (l, s) = work.serial_loop(&path)?;
         for outer in loops_around(&work.func().body, &path) {
-            let around = loop_at_work(work, &outer)?.0;
+            let around = work.loop_at(&outer)?.0;
             let wrong = match depth(&around.exec) {
                 Some(d) => Some(d) > depth(&exec),
                 None => !around.exec.is_ordered(),
             };
             if wrong {
-                let d = Diagnostic::error(
-                    codes::SHAPE,
-                    format!(
-                        "`bind`: the loop is inside `{}`, which is {}: a `{word}` loop cannot be inside it",
-                        around.binder.name,
-                        executor_word(&around.exec)
-                    ),
-                )
-                .at_places(s.places(), "this loop")
-                .help("`reorder` the loops so that coarser executors are outside");
-                return Err(d.into_refusal(work.rule()));
+                let (name, word_of) = (&around.binder.name, executor_word(&around.exec));
+                let text = format!(
+                    "the loop is inside `{name}`, which is {word_of}: a `{word}` loop cannot be inside it"
+                );
+                let help = "`reorder` the loops so that coarser executors are outside";
+                return Err(work.refuse_loop(&s, text, help));
             }
         }
         let finer = |e: &Executor| match depth(e) {
@@ -164,10 +149,8 @@ fn depth(e: &Executor) -> Option<usize> {
 }
 
 fn apply_serial(work: &mut Work, args: &Args) -> Result<(), Refusal> {
-    let cursor = &work.cursor();
-    let name = args.path(work.rule(), "loop", 0)?;
-    for path in find_all_loops(cursor, work.rule(), &name)?.into_iter().rev() {
-        let (l, s) = loop_at_work(work, &path)?;
+    for path in work.loops(args)? {
+        let (l, s) = work.loop_at(&path)?;
         if !matches!(
             l.exec,
             Executor::Serial | Executor::Unrolled | Executor::Vector(_) | Executor::InScan(_) | Executor::Cpu

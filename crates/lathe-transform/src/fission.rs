@@ -168,12 +168,8 @@ pub fn fission(work: &mut Work, top: &Path, seq: &Path, cut: usize) -> Result<()
             first = s.with_child(0, first);
             second = s.with_child(0, second);
         } else {
-            let d = Diagnostic::error(
-                codes::SHAPE,
-                format!("`{}`: the cut is enclosed by something other than loops", work.rule()),
-            )
-            .at_places(s.places(), "this cannot be duplicated");
-            return Err(d.into_refusal(work.rule()));
+            let text = "the cut is enclosed by something other than loops";
+            return Err(work.refuse_at(codes::SHAPE, text, "", s.places()));
         }
     }
     let second = work.copy(&second);

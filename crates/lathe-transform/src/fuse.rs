@@ -6,7 +6,6 @@ use crate::names::{find_all_loops, labels_in, list};
 use crate::nest::{around, substitute};
 use crate::rule;
 use crate::rule::Cursor;
-use crate::split::{loop_at_work, require_serial};
 use crate::work::Work;
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::visit::Path;
@@ -48,8 +47,8 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
             found
         }
     };
-    let (la, sa) = require_serial(work, loop_at_work(work, &a)?, "fuse")?;
-    let (lb, sb) = require_serial(work, loop_at_work(work, &b)?, "fuse")?;
+    let (la, sa) = work.serial_loop(&a)?;
+    let (lb, sb) = work.serial_loop(&b)?;
     same_range(work, &a, (&la, &sa), (&lb, &sb))?;
     let Some((&position, up)) = a.split_last() else {
         return Err(work.refuse(codes::SHAPE, "`fuse`: the loops are not adjacent"));

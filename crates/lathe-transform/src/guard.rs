@@ -1,13 +1,11 @@
 //! `guard`: predication of reductions that often add the identity.
 
-use crate::args::{Args, IntoRefusal};
+use crate::args::Args;
 use crate::codes;
 use crate::failing::may_fail;
 use crate::laws;
-use crate::names::find_some_label;
 use crate::rule;
 use crate::work::Work;
-use lathe_diagnostics::Diagnostic;
 use lathe_ir::expr::{Expr, ExprKind};
 use lathe_ir::{Module, Reduce, Stmt, StmtKind, build};
 use lathe_prove::Which;
@@ -34,27 +32,21 @@ rule! {
 
 fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     let cursor = &work.cursor();
-    let label = args.path(work.rule(), "label", 0)?;
-    for path in find_some_label(cursor, work.rule(), &label)?.into_iter().rev() {
-        let Some(s) = cursor.at(&path) else { continue };
+    let (label, found) = work.labelled(args)?;
+    for (path, s) in found.into_iter().rev() {
         let guarded = s.as_reduce().and_then(|r| {
             let (cond, values) = guarded(cursor.module, r)?;
             Some((r, cond, values))
         });
         let Some((r, cond, values)) = guarded else {
-            let text = format!("`guard`: `{label}` does not reduce `select(condition, value, identity)`");
-            return Err(Diagnostic::error(codes::SHAPE, text)
-                .at_places(s.places(), "here")
-                .help("the other operand of `select` must be the declared identity of the operator")
-                .into_refusal(work.rule()));
+            let text = format!("`{label}` does not reduce `select(condition, value, identity)`");
+            let help = "the other operand of `select` must be the declared identity of the operator";
+            return Err(work.refuse_at(codes::SHAPE, text, help, s.places()));
         };
         if values.iter().any(may_fail) {
-            let text =
-                format!("`guard`: the values of `{label}` may fail, and the step would suppress the failure");
-            return Err(Diagnostic::error(codes::SHAPE, text)
-                .at_places(s.places(), "here")
-                .help("only values without integer divisions and calls can be skipped")
-                .into_refusal(work.rule()));
+            let text = format!("the values of `{label}` may fail, and the step would suppress the failure");
+            let help = "only values without integer divisions and calls can be skipped";
+            return Err(work.refuse_at(codes::SHAPE, text, help, s.places()));
         }
         let types: Vec<_> = r.targets.iter().map(|t| t.elem.clone()).collect();
         let neutral =

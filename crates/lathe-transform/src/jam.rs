@@ -1,14 +1,11 @@
 //! `unroll_and_jam`: an outer loop's iterations side by side in the innermost bodies.
 
-use crate::args::{Args, IntoRefusal};
+use crate::args::Args;
 use crate::blocks::blocks;
 use crate::codes;
-use crate::names::find_all_loops;
 use crate::nest::{around, mentions};
 use crate::rule;
-use crate::split::{loop_at_work, require_serial};
 use crate::work::Work;
-use lathe_diagnostics::Diagnostic;
 use lathe_ir::build::var;
 use lathe_ir::expr::{Access, View};
 use lathe_ir::names::Role;
@@ -36,16 +33,14 @@ rule! {
 }
 
 fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
-    let cursor = &work.cursor();
-    let name = args.path(work.rule(), "loop", 0)?;
     let factor = args.positive(work.rule(), "factor", 1)?;
     if factor > crate::unroll::MOST {
         return Err(
             work.refuse(codes::UNSUPPORTED, format!("`unroll_and_jam`: {factor} copies are too many"))
         );
     }
-    for path in find_all_loops(cursor, work.rule(), &name)?.into_iter().rev() {
-        let (l, s) = require_serial(work, loop_at_work(work, &path)?, "unroll_and_jam")?;
+    for path in work.loops(args)? {
+        let (l, s) = work.serial_loop(&path)?;
         let mut b = blocks(work, &l, &s, factor, &path, Executor::Serial);
         b.inner.exec = Executor::Unrolled;
         let inner = Loop { body: Stmt::empty(), ..b.inner.clone() };
@@ -79,9 +74,8 @@ fn push_down(work: &mut Work, s: &Stmt, inner: &Loop, at: &Stmt) -> Result<Stmt,
     {
         let b = inner.binder.id;
         if mentions(&l.lo, b) || mentions(&l.hi, b) {
-            let text = format!("`{}`: the bounds of `{}` depend on the loop", work.rule(), l.binder.name);
-            let d = Diagnostic::error(codes::SHAPE, text).at_places(s.places(), "this loop");
-            return Err(d.help("unroll without jamming: `unroll(i, 4)`").into_refusal(work.rule()));
+            let text = format!("the bounds of `{}` depend on the loop", l.binder.name);
+            return Err(work.refuse_loop(s, text, "unroll without jamming: `unroll(i, 4)`"));
         }
         return Ok(around(l, s.places(), push_down(work, &l.body, inner, at)?));
     }

@@ -3,9 +3,8 @@
 use crate::args::{Args, IntoRefusal};
 use crate::codes;
 use crate::device_trees::{free_of_races, limits, spmd};
-use crate::names::find_all_loops;
 use crate::rule;
-use crate::split::{executor_word, loop_at_work};
+use crate::split::executor_word;
 use crate::work::Work;
 use lathe_device::Limits;
 use lathe_diagnostics::Diagnostic;
@@ -95,10 +94,8 @@ fn apply_phased(work: &mut Work, _: &Args) -> Result<(), Refusal> {
 }
 
 fn apply_unbind(work: &mut Work, args: &Args) -> Result<(), Refusal> {
-    let cursor = &work.cursor();
-    let name = args.path(work.rule(), "loop", 0)?;
-    for path in find_all_loops(cursor, work.rule(), &name)?.into_iter().rev() {
-        let (l, s) = loop_at_work(work, &path)?;
+    for path in work.loops(args)? {
+        let (l, s) = work.loop_at(&path)?;
         let of = &l.binder.name;
         if !matches!(l.exec, Executor::Level(_) | Executor::Team | Executor::Device | Executor::Node) {
             let text = format!("`unbind`: `{of}` is {}, and not bound to cores", executor_word(&l.exec));
@@ -112,13 +109,9 @@ fn apply_unbind(work: &mut Work, args: &Args) -> Result<(), Refusal> {
             barrier.is_none()
         });
         if let Some(places) = barrier {
-            let d = Diagnostic::error(
-                codes::SHAPE,
-                format!("`unbind`: iterations of `{of}` wait for one another"),
-            )
-            .at_places(&places, "here")
-            .help("`to_phased` divides the loop at its barriers");
-            return Err(d.into_refusal(work.rule()));
+            let text = format!("iterations of `{of}` wait for one another");
+            let help = "`to_phased` divides the loop at its barriers";
+            return Err(work.refuse_at(codes::SHAPE, text, help, &places));
         }
         let new = s.with_kind(StmtKind::Loop(Loop { exec: Executor::Serial, ..l }));
         work.replace_by_rule(&path, new, Kind::Bijection, Construction::Serial)?;

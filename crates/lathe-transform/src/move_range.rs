@@ -1,12 +1,10 @@
 //! `reverse` and `shift`: renumbering of iterations.
 
-use crate::args::{Args, IntoRefusal, wrong};
-use crate::codes;
-use crate::convert::{arg_expr, to_index, variable_at};
-use crate::names::{find_all_loops, find_one_loop};
+use crate::args::Args;
+use crate::names::find_one_loop;
 use crate::nest::substitute;
 use crate::rule;
-use crate::split::{iteration, loop_at_work, require_serial};
+use crate::split::iteration;
 use crate::work::Work;
 use lathe_ir::build::{add, index, sub, var};
 use lathe_ir::{Loop, StmtKind};
@@ -45,10 +43,8 @@ rule! {
 }
 
 fn apply_reverse(work: &mut Work, args: &Args) -> Result<(), Refusal> {
-    let cursor = &work.cursor();
-    let name = args.path(work.rule(), "loop", 0)?;
-    for path in find_all_loops(cursor, work.rule(), &name)?.into_iter().rev() {
-        let (l, s) = require_serial(work, loop_at_work(work, &path)?, "reverse")?;
+    for path in work.loops(args)? {
+        let (l, s) = work.serial_loop(&path)?;
         let count = crate::nest::trip_count(&l);
         let binder = work.fresh(&l.binder.name);
         let last_first = sub(sub(count.clone(), index(1)), var(&binder));
@@ -60,15 +56,9 @@ fn apply_reverse(work: &mut Work, args: &Args) -> Result<(), Refusal> {
 }
 
 fn apply_shift(work: &mut Work, args: &Args) -> Result<(), Refusal> {
-    let cursor = &work.cursor();
-    let name = args.path(work.rule(), "loop", 0)?;
-    let Some((by, span)) = args.get("by", 1) else {
-        return Err(work.refuse(codes::ARGUMENT, "`shift` needs an amount"));
-    };
-    let path = find_one_loop(cursor, work.rule(), &name)?;
-    let by = to_index(&arg_expr(by), &|n| variable_at(cursor.func, &path, n))
-        .map_err(|e| wrong(format!("`shift`: {e}"), span).into_refusal(work.rule()))?;
-    let (l, s) = require_serial(work, loop_at_work(work, &path)?, "shift")?;
+    let path = find_one_loop(&work.cursor(), work.rule(), &args.path(work.rule(), "loop", 0)?)?;
+    let by = work.index_argument(args, "by", 1, &path)?;
+    let (l, s) = work.serial_loop(&path)?;
     let body = substitute(&l.body, l.binder.id, sub(var(&l.binder), by.clone()));
     let moved = Loop { lo: add(l.lo.clone(), by.clone()), hi: add(l.hi.clone(), by), body, ..l };
     work.replace_by_rule(&path, s.with_kind(StmtKind::Loop(moved)), Kind::Bijection, Construction::Shifted)?;

@@ -9,7 +9,7 @@ use crate::reorder::find_nest;
 use crate::rule;
 use crate::work::Work;
 use lathe_analysis::{Env, scan_affine};
-use lathe_diagnostics::{Diagnostic, Places};
+use lathe_diagnostics::Places;
 use lathe_ir::visit::{self, Path, map_expr};
 use lathe_ir::{BinOp, Binder, Executor, Expr, ExprKind, Loop, Stmt, StmtKind, build};
 use lathe_poly::Affine;
@@ -102,18 +102,11 @@ pub fn perfect_nest(work: &Work, chain: &[Path]) -> Result<(Path, Nest), Refusal
     for _ in outer.len()..=inner.len() {
         let Some(l) = here.as_loop() else {
             let names: Vec<String> = nest.loops.iter().map(|l| l.binder.name.to_string()).collect();
-            let d = Diagnostic::error(
-                codes::SHAPE,
-                format!(
-                    "`{}`: the loops are not perfectly nested; inside {} is something else",
-                    work.rule(),
-                    list(&names)
-                ),
-            );
-            return Err(d
-                .at_places(here.places(), "this is between the loops")
-                .help("`fission` moves statements between loops to separate loops; `fuse` merges adjacent loops")
-                .into_refusal(work.rule()));
+            let text =
+                format!("the loops are not perfectly nested; inside {} is something else", list(&names));
+            let help =
+                "`fission` moves statements between loops to separate loops; `fuse` merges adjacent loops";
+            return Err(work.refuse_at(codes::SHAPE, text, help, here.places()));
         };
         if l.exec != Executor::Serial {
             let word = crate::split::executor_word(&l.exec);
@@ -137,10 +130,8 @@ pub fn renumber(
     rows: &[(String, Expr)],
 ) -> Result<Stmt, Refusal> {
     let refuse = |work: &Work, why: String| {
-        Err(Diagnostic::error(codes::SHAPE, format!("`{}`: {why}", work.rule()))
-            .at_places(&nest.places, "this nest")
-            .help("give as many new loops as there are old ones; otherwise the map is not injective")
-            .into_refusal(work.rule()))
+        let help = "give as many new loops as there are old ones; otherwise the map is not injective";
+        Err(work.refuse_at(codes::SHAPE, why, help, &nest.places))
     };
     let mut floors = Floors { known: HashMap::new(), loops: Vec::new() };
     let mut new: Vec<(Binder, Affine)> = Vec::new();

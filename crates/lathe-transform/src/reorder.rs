@@ -199,13 +199,10 @@ fn build(work: &mut Work, levels: &[Level], mut parts: Vec<Part>) -> Result<Stmt
 
 fn bounds_refusal(work: &Work, level: &Level, other: &Loop) -> Refusal {
     let (a, b) = (&level.l.binder.name, &other.binder.name);
-    Diagnostic::error(
-        codes::SHAPE,
-        format!("`{}`: the bounds of `{a}` depend on `{b}`, which would be inside it", work.rule()),
-    )
-    .at_places(&level.places, "this loop")
-    .help(format!("`remap({a}: {a}, {b}: {b}, …)` computes new bounds for loops that depend on one another"))
-    .into_refusal(work.rule())
+    let text = format!("the bounds of `{a}` depend on `{b}`, which would be inside it");
+    let help =
+        format!("`remap({a}: {a}, {b}: {b}, …)` computes new bounds for loops that depend on one another");
+    work.refuse_at(codes::SHAPE, text, help, &level.places)
 }
 
 fn has_check(s: &Stmt) -> bool {
@@ -270,11 +267,9 @@ fn levels(work: &Work, outer: &Path, inner: &Path) -> Result<(Vec<Level>, Stmt),
                 Enters::While(_) => "a `while`".to_string(),
                 Enters::Nothing | Enters::Loop(_) | Enters::Value(_) => "another statement".to_string(),
             };
-            let d =
-                Diagnostic::error(codes::SHAPE, format!("`{}`: {what} is between the loops", work.rule()))
-                    .at_places(here.places(), "this is between them")
-                    .help("between interchanged loops there may only be loops and their sibling statements");
-            return Err(d.into_refusal(work.rule()));
+            let text = format!("{what} is between the loops");
+            let help = "between interchanged loops there may only be loops and their sibling statements";
+            return Err(work.refuse_at(codes::SHAPE, text, help, here.places()));
         }
     }
     Err(work.refuse(codes::SHAPE, "the loops are gone"))

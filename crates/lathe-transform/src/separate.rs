@@ -1,13 +1,11 @@
 //! `separate`: full blocks get separate code, without the conditions that partial blocks need.
 
-use crate::args::{Args, IntoRefusal};
-use crate::codes;
-use crate::names::find_all_loops;
+use crate::args::Args;
+use crate::names::{find_all_loops, find_loops};
 use crate::nest::{around, mentions};
 use crate::rule;
-use crate::split::{loop_at_work, require_serial};
 use crate::work::Work;
-use lathe_diagnostics::{Diagnostic, Places};
+use lathe_diagnostics::Places;
 use lathe_ir::build::{add, ceil_div, floor_div, index, max, min};
 use lathe_ir::names::Role;
 use lathe_ir::stmt::Enters;
@@ -42,34 +40,25 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     let cursor = &work.cursor();
     let mut name = args.path(work.rule(), "loop", 0)?;
     let outer = Role::Outer.of(&name);
-    if crate::names::find_loops(cursor, &name).is_empty()
-        && !crate::names::find_loops(cursor, &outer).is_empty()
-    {
+    if find_loops(cursor, &name).is_empty() && !find_loops(cursor, &outer).is_empty() {
         name = outer;
     }
     for path in find_all_loops(cursor, work.rule(), &name)?.into_iter().rev() {
-        let (l, s) = loop_at_work(work, &path)?;
-        if !matches!(l.exec, Executor::Serial | Executor::Cpu) {
-            require_serial(work, (l, s), "separate")?;
-            continue;
+        let (l, s) = work.loop_at(&path)?;
+        if l.exec != Executor::Cpu {
+            work.serial_loop(&path)?;
         }
         if !has_blocks(&l) {
-            let text = format!("`separate`: `{name}` is not a loop over blocks");
-            let d = Diagnostic::error(codes::SHAPE, text).at_places(s.places(), "this loop");
-            return Err(d.help("split the loop first").into_refusal(work.rule()));
+            let text = format!("`{name}` is not a loop over blocks");
+            return Err(work.refuse_loop(&s, text, "split the loop first"));
         }
         let Some(Full { cut, remains }) = full_blocks(&l) else {
             if work.ranges(&path).le(&l.hi, &l.lo) || !has_min(&l) {
                 work.oblige(Obligation::by_rule(Claim::Full { over: name.clone() }));
                 continue;
             }
-            let d = Diagnostic::error(
-                codes::SHAPE,
-                format!("`separate`: blocks of `{name}` have no fixed full size"),
-            )
-            .at_places(s.places(), "this loop")
-            .help("name the outer loop of a `split`, for example `i.o`");
-            return Err(d.into_refusal(work.rule()));
+            let text = format!("blocks of `{name}` have no fixed full size");
+            return Err(work.refuse_loop(&s, text, "name the outer loop of a `split`, for example `i.o`"));
         };
         let new = cut_loop(work, &l, s.places(), cut, Role::Rest, false);
         let new = with_remains(&new, &l, remains);

@@ -1,12 +1,9 @@
 //! `split`: one loop becomes two.
 
-use crate::args::{Args, IntoRefusal};
-use crate::codes;
-use crate::names::find_all_loops;
+use crate::args::Args;
 use crate::nest::{serial, substitute, trip_count};
 use crate::rule;
 use crate::work::Work;
-use lathe_diagnostics::Diagnostic;
 use lathe_ir::build::{add, ceil_div, index, min, mul, sub, var};
 use lathe_ir::names::Role;
 use lathe_ir::{Executor, Loop, Stmt};
@@ -35,42 +32,15 @@ rule! {
 }
 
 fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
-    let cursor = &work.cursor();
-    let name = args.path(work.rule(), "loop", 0)?;
     let factor = args.positive(work.rule(), "factor", 1)?;
     let outer = args.opt_path(work.rule(), "outer", 2)?;
     let inner = args.opt_path(work.rule(), "inner", 3)?;
-    for path in find_all_loops(cursor, work.rule(), &name)?.into_iter().rev() {
-        // Nested loops are split from the innermost outward, so the path still holds.
-        let l = require_serial(work, loop_at_work(work, &path)?, "split")?;
-        let new = split(work, &l.0, &l.1, factor, (outer.as_deref(), inner.as_deref()));
+    for path in work.loops(args)? {
+        let (l, s) = work.serial_loop(&path)?;
+        let new = split(work, &l, &s, factor, (outer.as_deref(), inner.as_deref()));
         work.replace_by_rule(&path, new, Kind::Bijection, Construction::Blocks)?;
     }
     Ok(())
-}
-
-/// A loop and its statement (for the places), copied out of the function.
-pub fn loop_at_work(work: &Work, path: &[usize]) -> Result<(Loop, Stmt), Refusal> {
-    let s = work.at(path)?.clone();
-    match s.as_loop() {
-        Some(l) => Ok((l.clone(), s.clone())),
-        None => Err(work.refuse(codes::SHAPE, "the focus is no longer a loop")),
-    }
-}
-
-/// Refuses loops that are not run in order by one thread.
-pub fn require_serial(work: &Work, l: (Loop, Stmt), rule: &str) -> Result<(Loop, Stmt), Refusal> {
-    if l.0.exec == Executor::Serial {
-        return Ok(l);
-    }
-    let name = &l.0.binder.name;
-    let d = Diagnostic::error(
-        codes::SHAPE,
-        format!("`{rule}`: the loop `{name}` is {}", executor_word(&l.0.exec)),
-    )
-    .at_places(l.1.places(), "this loop");
-    let help = format!("apply `{rule}` before the step that made it so, or `serial({name})` first");
-    Err(d.help(help).into_refusal(work.rule()))
 }
 
 /// How messages call an executor.

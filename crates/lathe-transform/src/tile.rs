@@ -7,7 +7,7 @@ use crate::remap::{perfect_nest, renumber};
 use crate::reorder::{find_chain, reorder};
 use crate::rule;
 use crate::rule::Cursor;
-use crate::split::{loop_at_work, require_serial, split};
+use crate::split::split;
 use crate::work::Work;
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::build::{floor_div, floor_mod, index, var};
@@ -62,8 +62,8 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     let mut by_depth: Vec<usize> = (0..chain.len()).collect();
     by_depth.sort_by_key(|n| std::cmp::Reverse(chain[*n].len()));
     for n in by_depth {
-        let l = require_serial(work, loop_at_work(work, &chain[n])?, "tile")?;
-        let new = split(work, &l.0, &l.1, factors[n], (None, None));
+        let (l, s) = work.serial_loop(&chain[n])?;
+        let new = split(work, &l, &s, factors[n], (None, None));
         work.replace(&chain[n], new, Kind::Bijection)?;
     }
     // Where the loops are now: every split loop above adds a position.

@@ -1,14 +1,11 @@
 //! `unroll`: iterations written out one after the other.
 
-use crate::args::{Args, IntoRefusal};
+use crate::args::Args;
 use crate::blocks::blocks;
 use crate::codes;
-use crate::names::find_all_loops;
 use crate::nest::{around, trip_count};
 use crate::rule;
-use crate::split::{loop_at_work, require_serial};
 use crate::work::Work;
-use lathe_diagnostics::Diagnostic;
 use lathe_ir::visit::Path;
 use lathe_ir::{Executor, Loop, Stmt, StmtKind};
 use lathe_poly::simplify::simplify_expr;
@@ -36,11 +33,10 @@ rule! {
 pub const MOST: i64 = 8192;
 
 fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
-    let cursor = &work.cursor();
-    let name = args.path(work.rule(), "loop", 0)?;
     let factor = args.opt_positive(work.rule(), "factor", 1)?;
-    for path in find_all_loops(cursor, work.rule(), &name)?.into_iter().rev() {
-        let (l, s) = require_serial(work, loop_at_work(work, &path)?, "unroll")?;
+    for path in work.loops(args)? {
+        let (l, s) = work.serial_loop(&path)?;
+        let name = &l.binder.name;
         let extent = simplify_expr(&trip_count(&l), &work.ranges(&path)).as_int();
         if let Some(n) = factor.or(extent).filter(|n| *n > MOST) {
             let text =
@@ -50,14 +46,11 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
         let new = match (factor, extent) {
             (None, Some(_)) => s.with_kind(StmtKind::Loop(Loop { exec: Executor::Unrolled, ..l })),
             (None, None) => {
-                let d = Diagnostic::error(
-                    codes::SHAPE,
-                    format!("`unroll`: the number of iterations of `{name}` is not constant"),
-                );
+                let text = format!("the number of iterations of `{name}` is not constant");
                 let help = format!(
                     "`unroll({name}, 4)` unrolls by a factor of four; after a split, `separate` makes full blocks first"
                 );
-                return Err(d.at_places(s.places(), "this loop").help(help).into_refusal(work.rule()));
+                return Err(work.refuse_loop(&s, text, help));
             }
             (Some(f), Some(n)) if n <= f => {
                 s.with_kind(StmtKind::Loop(Loop { exec: Executor::Unrolled, ..l }))

@@ -4,10 +4,10 @@ use crate::args::{Args, IntoRefusal};
 use crate::blocks::blocks;
 use crate::codes;
 use crate::executors::any_executor;
-use crate::names::{find_all_loops, loops_around};
+use crate::names::loops_around;
 use crate::nest::{around, trip_count};
 use crate::rule;
-use crate::split::{executor_word, loop_at_work, require_serial, split};
+use crate::split::{executor_word, split};
 use crate::work::Work;
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::build::index;
@@ -37,16 +37,14 @@ rule! {
 const WIDEST: i64 = 512;
 
 fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
-    let cursor = &work.cursor();
-    let name = args.path(work.rule(), "loop", 0)?;
     let width = args.positive(work.rule(), "width", 1)?;
     let tail = args.opt_word(work.rule(), "tail", 2, &["masked", "separate"])?.unwrap_or("masked");
     if width > WIDEST || !(width as u64).is_power_of_two() {
         let d = Diagnostic::error(codes::ARGUMENT, format!("`vectorize`: {width} is not a number of lanes"));
         return Err(d.help(format!("give a power of two up to {WIDEST}")).into_refusal(work.rule()));
     }
-    for path in find_all_loops(cursor, work.rule(), &name)?.into_iter().rev() {
-        let (l, s) = require_serial(work, loop_at_work(work, &path)?, "vectorize")?;
+    for path in work.loops(args)? {
+        let (l, s) = work.serial_loop(&path)?;
         not_nested(work, &path, &l, &s)?;
         let lanes = Executor::Vector(width as u32);
         let at_most = work.ranges(&path).le(&trip_count(&l), &index(width));
@@ -76,26 +74,16 @@ fn with_inner_executor(both: &Stmt, exec: Executor) -> Stmt {
 
 /// Lanes inside lanes, or threads inside lanes, do not exist.
 fn not_nested(work: &Work, path: &[usize], l: &Loop, s: &Stmt) -> Result<(), Refusal> {
-    let clash = |text: String| {
-        Err(Diagnostic::error(codes::SHAPE, text)
-            .at_places(s.places(), "this loop")
-            .help("vectorize one loop of a nest, and make only loops outside of it parallel")
-            .into_refusal(work.rule()))
-    };
+    let help = "vectorize one loop of a nest, and make only loops outside of it parallel";
     if any_executor(&l.body, &|e| !e.is_ordered() || matches!(e, Executor::InScan(_))) {
-        return clash(format!(
-            "`vectorize`: a loop inside `{}` is already vectorized or parallel",
-            l.binder.name
-        ));
+        let text = format!("a loop inside `{}` is already vectorized or parallel", l.binder.name);
+        return Err(work.refuse_loop(s, text, help));
     }
     for outer in loops_around(&work.func().body, path) {
-        let o = loop_at_work(work, &outer)?.0;
+        let o = work.loop_at(&outer)?.0;
         if matches!(o.exec, Executor::Vector(_)) {
-            return clash(format!(
-                "`vectorize`: the loop is inside `{}`, which is {}",
-                o.binder.name,
-                executor_word(&o.exec)
-            ));
+            let text = format!("the loop is inside `{}`, which is {}", o.binder.name, executor_word(&o.exec));
+            return Err(work.refuse_loop(s, text, help));
         }
     }
     Ok(())

@@ -1,17 +1,14 @@
 //! `atomic`: a reduction's updates become indivisible, so that iterations that share elements may run at once.
 
-use super::make::{self, find_alloc};
+use super::make::find_alloc;
 use crate::args::Args;
 use crate::codes;
-use crate::names;
 use crate::rule;
 use crate::work::Work;
 use lathe_ir::stmt::{Atomic, AtomicOp, MemoryOrder};
 use lathe_ir::{Reduce, Space, Stmt, StmtKind};
 use lathe_strategy::evidence::Kind;
 use lathe_strategy::{Claim, Refusal};
-
-const RULE: &str = "atomic";
 
 rule! {
     /// `atomic(H)` turns every reduction labelled `H` into an atomic update: it reads, combines and writes its element
@@ -34,12 +31,10 @@ rule! {
 }
 
 fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
-    let cursor = &work.cursor();
-    let label = args.path(RULE, "label", 0)?;
-    for path in names::find_some_label(cursor, RULE, &label)? {
-        let Some(s) = cursor.at(&path) else { continue };
+    let (label, found) = work.labelled(args)?;
+    for (path, s) in found {
         let refuse = |what: &str, help: &str| {
-            make::refuse(RULE, codes::SHAPE, format!("`atomic`: `{label}` {what}"), help, s.places())
+            work.refuse_at(codes::SHAPE, format!("`{label}` {what}"), help, s.places())
         };
         let Some(r) = s.as_reduce() else {
             return Err(refuse(
@@ -63,7 +58,7 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
             return Err(refuse("adds without rounding the product", "leave `fma` out"));
         }
         let id = target.view.buffer();
-        let local = id.and_then(|id| find_alloc(cursor.func, id)).map(|(_, b)| b);
+        let local = id.and_then(|id| find_alloc(work.cursor().func, id)).map(|(_, b)| b);
         if local.is_some_and(|b| b.space == Space::Register) {
             return Err(refuse("updates registers", "these belong to one thread, and need no atomics"));
         }

@@ -1,17 +1,13 @@
 //! `fma`: a product that is added is computed with one rounding (FMA).
 
-use super::make;
 use crate::args::Args;
 use crate::codes;
-use crate::names;
 use crate::rule;
 use crate::work::Work;
 use lathe_ir::expr::{Expr, ExprKind};
 use lathe_ir::{BinOp, MathFn, Reduce, ReduceOp, StmtKind, Store, UnOp, build, reduce, visit};
 use lathe_strategy::evidence::Kind;
 use lathe_strategy::{Claim, Obligation, Refusal};
-
-const RULE: &str = "fma";
 
 rule! {
     /// `fma(C)` turns a sum of products into fused multiply-adds in every statement labelled `C`: `C += a*b` and `C +=
@@ -33,12 +29,10 @@ rule! {
 }
 
 fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
-    let cursor = &work.cursor();
-    let label = args.path(RULE, "label", 0)?;
+    let (label, found) = work.labelled(args)?;
     let mut changed = false;
     let mut places = lathe_diagnostics::Places::none();
-    for path in names::find_some_label(cursor, RULE, &label)? {
-        let Some(s) = cursor.at(&path) else { continue };
+    for (path, s) in found {
         places = places.union(s.places());
         let new = match (s.as_store(), s.as_reduce()) {
             (Some(st), _) => {
@@ -55,25 +49,15 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
                 StmtKind::Reduce(Reduce { values, contract: r.contract || product, ..r.clone() })
             }
             (None, None) => {
-                return Err(make::refuse(
-                    RULE,
-                    codes::SHAPE,
-                    format!("`fma`: `{label}` is neither a store nor a reduction"),
-                    "`open` it into loops first",
-                    s.places(),
-                ));
+                let text = format!("`{label}` is neither a store nor a reduction");
+                return Err(work.refuse_at(codes::SHAPE, text, "`open` it into loops first", s.places()));
             }
         };
         work.replace_as_is(&path, s.with_kind(new), Kind::Bijection)?;
     }
     if !changed {
-        return Err(make::refuse(
-            RULE,
-            codes::SHAPE,
-            format!("`fma`: `{label}` adds no floating-point product"),
-            "leave the step out",
-            &places,
-        ));
+        let text = format!("`{label}` adds no floating-point product");
+        return Err(work.refuse_at(codes::SHAPE, text, "leave the step out", &places));
     }
     work.changes_rounding(&label);
     work.oblige(Obligation::stated(Claim::RoundedOnce { label }));

@@ -1,16 +1,13 @@
 //! `nontemporal`: stores that bypass the caches.
 
-use super::make;
+use super::make::find_alloc;
 use crate::args::Args;
 use crate::codes;
-use crate::names;
 use crate::rule;
 use crate::work::Work;
 use lathe_ir::{Space, StmtKind, Store};
 use lathe_strategy::evidence::Kind;
 use lathe_strategy::{Claim, Refusal};
-
-const RULE: &str = "nontemporal";
 
 rule! {
     /// `nontemporal(B)` marks the stores labelled `B`: what they write bypasses the caches on its way to memory. Good
@@ -31,29 +28,20 @@ rule! {
 }
 
 fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
-    let cursor = &work.cursor();
-    let label = args.path(RULE, "label", 0)?;
-    for path in names::find_some_label(cursor, RULE, &label)? {
-        let Some(s) = cursor.at(&path) else { continue };
+    let (label, found) = work.labelled(args)?;
+    for (path, s) in found {
         let Some(store) = s.as_store() else {
-            return Err(make::refuse(
-                RULE,
-                codes::SHAPE,
-                format!("`nontemporal`: `{label}` is not a plain store"),
-                "a reduction reads what it writes; accumulate in registers first, and mark the copy out",
-                s.places(),
-            ));
+            let help =
+                "a reduction reads what it writes; accumulate in registers first, and mark the copy out";
+            let text = format!("`{label}` is not a plain store");
+            return Err(work.refuse_at(codes::SHAPE, text, help, s.places()));
         };
         let id = store.target.view.buffer();
-        let local = id.and_then(|id| make::find_alloc(cursor.func, id)).map(|(_, b)| b);
+        let local = id.and_then(|id| find_alloc(work.cursor().func, id)).map(|(_, b)| b);
         if let Some(b) = local.filter(|b| matches!(b.space, Space::Stack | Space::Register)) {
-            return Err(make::refuse(
-                RULE,
-                codes::UNSUPPORTED,
-                format!("`nontemporal`: `{}` is not in memory but in space `{}`", b.name, b.space.name()),
-                "mark the stores into the array itself",
-                s.places(),
-            ));
+            let text = format!("`{}` is not in memory but in space `{}`", b.name, b.space.name());
+            let help = "mark the stores into the array itself";
+            return Err(work.refuse_at(codes::UNSUPPORTED, text, help, s.places()));
         }
         let new = s.with_kind(StmtKind::Store(Store { nontemporal: true, ..store.clone() }));
         work.replace_as_is(&path, new, Kind::Bijection)?;

@@ -5,7 +5,6 @@ use crate::args::Args;
 use crate::codes;
 use crate::names;
 use crate::rule;
-use crate::split::{loop_at_work, require_serial};
 use crate::work::Work;
 use lathe_ir::build::{add, floor_mod, index, lt, sub, var};
 use lathe_ir::lower::resolve;
@@ -44,7 +43,7 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     let cursor = &work.cursor();
     let path = names::find_one_loop(cursor, RULE, &args.path(RULE, "loop", 0)?)?;
     let stages = args.opt_positive(RULE, "stages", 1)?.unwrap_or(2);
-    let (l, s) = require_serial(work, loop_at_work(work, &path)?, RULE)?;
+    let (l, s) = work.serial_loop(&path)?;
     let refuse = |code, text: String, help: &str| {
         make::refuse(RULE, code, format!("`{RULE}`: {text}"), help, s.places())
     };

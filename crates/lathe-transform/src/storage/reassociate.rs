@@ -1,9 +1,7 @@
 //! `reassociate`: a chain of additions or multiplications becomes a balanced tree.
 
-use super::make;
 use crate::args::Args;
 use crate::codes;
-use crate::names;
 use crate::rule;
 use crate::work::Work;
 use lathe_ir::expr::{Expr, ExprKind};
@@ -11,8 +9,6 @@ use lathe_ir::visit::Memo;
 use lathe_ir::{BinOp, Reduce, StmtKind, Store, build};
 use lathe_strategy::evidence::Kind;
 use lathe_strategy::{Claim, Obligation, Refusal};
-
-const RULE: &str = "reassociate";
 
 rule! {
     /// `reassociate(B)` rewrites `((a + b) + c) + d` in the statements labelled `B` to `(a + b) + (c + d)`, and chains
@@ -33,12 +29,10 @@ rule! {
 }
 
 fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
-    let cursor = &work.cursor();
-    let label = args.path(RULE, "label", 0)?;
+    let (label, found) = work.labelled(args)?;
     let mut effect = Effect::default();
     let mut places = lathe_diagnostics::Places::none();
-    for path in names::find_some_label(cursor, RULE, &label)? {
-        let Some(s) = cursor.at(&path) else { continue };
+    for (path, s) in found {
         places = places.union(s.places());
         let new = match (s.as_store(), s.as_reduce()) {
             (Some(st), _) => StmtKind::Store(Store { value: balance(&st.value, &mut effect), ..st.clone() }),
@@ -51,13 +45,8 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
         work.replace_as_is(&path, s.with_kind(new), Kind::Bijection)?;
     }
     if !effect.changed {
-        return Err(make::refuse(
-            RULE,
-            codes::SHAPE,
-            format!("`reassociate`: `{label}` holds no chain of at least four operands"),
-            "leave the step out",
-            &places,
-        ));
+        let text = format!("`{label}` holds no chain of at least four operands");
+        return Err(work.refuse_at(codes::SHAPE, text, "leave the step out", &places));
     }
     if effect.rounds {
         work.changes_rounding(&label);

@@ -4,6 +4,7 @@
 
 pub(crate) mod formula;
 mod help;
+mod places;
 mod relations;
 
 use crate::args::{Args, IntoRefusal};
