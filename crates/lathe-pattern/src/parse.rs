@@ -36,7 +36,15 @@ pub fn parse_term_in(file: FileId, text: &str) -> Result<Ast, Diagnostic> {
 
 /// One type.
 pub fn parse_type(text: &str) -> Result<Type, Diagnostic> {
-    whole(FileId(0), text, |p| p.ty())
+    parse_type_over(&[], text)
+}
+
+/// One type, in which some names are data types.
+pub(crate) fn parse_type_over(data: &[Name], text: &str) -> Result<Type, Diagnostic> {
+    whole(FileId(0), text, |p| {
+        p.data_vars.extend(data.iter().cloned());
+        p.ty()
+    })
 }
 
 /// A size.

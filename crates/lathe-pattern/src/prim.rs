@@ -119,6 +119,32 @@ pub const LEVELS: [(&str, &str); 5] = [
     ("mapLane", "lane"),
 ];
 
+/// The sizes in a primitive, shared or exclusive as it is given.
+macro_rules! nats {
+    ($prim:expr) => {
+        match $prim {
+            Prim::NatValue(n)
+            | Prim::AsIndex(n)
+            | Prim::Iterate(n, _)
+            | Prim::Split(n)
+            | Prim::Take(n)
+            | Prim::Drop(n)
+            | Prim::Generate(n)
+            | Prim::AtNat(n)
+            | Prim::AsVector(n)
+            | Prim::VectorFromScalar(n)
+            | Prim::RotateValues(n)
+            | Prim::MapVec(Some(n)) => vec![n],
+            Prim::Slide(a, b)
+            | Prim::Pad(a, b, _)
+            | Prim::PadValue(a, b)
+            | Prim::PadWith(a, b)
+            | Prim::CircularBuffer(a, b) => vec![a, b],
+            _ => vec![],
+        }
+    };
+}
+
 impl Prim {
     /// The name in the text form; [`Prim::nats`] and others follow it as arguments.
     pub fn name(&self) -> &str {
@@ -186,50 +212,16 @@ impl Prim {
 
     /// Size arguments, in the order of the text form.
     pub fn nats(&self) -> Vec<&Nat> {
-        match self {
-            Prim::NatValue(n)
-            | Prim::AsIndex(n)
-            | Prim::Iterate(n, _)
-            | Prim::Split(n)
-            | Prim::Take(n)
-            | Prim::Drop(n)
-            | Prim::Generate(n)
-            | Prim::AtNat(n)
-            | Prim::AsVector(n)
-            | Prim::VectorFromScalar(n)
-            | Prim::RotateValues(n)
-            | Prim::MapVec(Some(n)) => vec![n],
-            Prim::Slide(a, b)
-            | Prim::Pad(a, b, _)
-            | Prim::PadValue(a, b)
-            | Prim::PadWith(a, b)
-            | Prim::CircularBuffer(a, b) => vec![a, b],
-            _ => vec![],
-        }
+        nats!(self)
     }
 
     /// With other size arguments.
     pub fn map_nats(&self, f: &mut dyn FnMut(&Nat) -> Nat) -> Prim {
-        match self {
-            Prim::NatValue(n) => Prim::NatValue(f(n)),
-            Prim::AsIndex(n) => Prim::AsIndex(f(n)),
-            Prim::Iterate(n, k) => Prim::Iterate(f(n), *k),
-            Prim::Split(n) => Prim::Split(f(n)),
-            Prim::Take(n) => Prim::Take(f(n)),
-            Prim::Drop(n) => Prim::Drop(f(n)),
-            Prim::Generate(n) => Prim::Generate(f(n)),
-            Prim::AtNat(n) => Prim::AtNat(f(n)),
-            Prim::AsVector(n) => Prim::AsVector(f(n)),
-            Prim::VectorFromScalar(n) => Prim::VectorFromScalar(f(n)),
-            Prim::RotateValues(n) => Prim::RotateValues(f(n)),
-            Prim::MapVec(Some(n)) => Prim::MapVec(Some(f(n))),
-            Prim::Slide(a, b) => Prim::Slide(f(a), f(b)),
-            Prim::Pad(a, b, m) => Prim::Pad(f(a), f(b), *m),
-            Prim::PadValue(a, b) => Prim::PadValue(f(a), f(b)),
-            Prim::PadWith(a, b) => Prim::PadWith(f(a), f(b)),
-            Prim::CircularBuffer(a, b) => Prim::CircularBuffer(f(a), f(b)),
-            _ => self.clone(),
+        let mut new = self.clone();
+        for n in nats!(&mut new) {
+            *n = f(n);
         }
+        new
     }
 
     /// Number of term arguments that saturate it.

@@ -2,216 +2,141 @@
 
 use crate::facts::Fact;
 use crate::nat::Nat;
+use crate::parse::{parse_nat, parse_type_over};
 use crate::prim::{FoldKind, Prim};
 use crate::solve::{Class, Solver};
-use crate::types::Type;
-use lathe_ir::{BinOp, MathFn, Scalar, UnOp};
+use crate::types::{Type, TypeKind};
+use lathe_ir::{BinOp, MathFn, Name, UnOp};
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
 
-/// One instance of a primitive's type. What its sizes must satisfy becomes an obligation of the solver.
-pub fn scheme(p: &Prim, s: &mut Solver) -> Type {
-    let array = |n: &Nat, t: &Type| Type::array(n.clone(), t.clone());
-    let fun = |a: &Type, b: &Type| Type::fun(a.clone(), b.clone());
-    let one = Nat::constant(1);
+/// A primitive's type as text: `a` and `b` are any data, `n` and `m` any sizes, `p` and `q` the primitive's own sizes.
+/// Behind `where` stands what the sizes must satisfy. None: it depends on more than the text can say.
+fn text(p: &Prim) -> Option<&'static str> {
+    Some(match p {
+        Prim::Cast(_) | Prim::Tuple(_) | Prim::Proj(..) => return None,
+        Prim::Id | Prim::Unary(_) => "a -> a",
+        Prim::Binary(op) if op.is_comparison() => "a -> a -> bool",
+        Prim::Binary(_) => "a -> a -> a",
+        Prim::Math(f) => ["a", "a -> a", "a -> a -> a", "a -> a -> a -> a"].get(f.arity())?,
+        Prim::Select => "bool -> a -> a -> a",
+        Prim::NatValue(_) => "index",
+        Prim::AsIndex(_) => "index -> idx<p>",
+
+        Prim::Map(_) | Prim::MapVec(Some(_)) => "(a -> b) -> a[n] -> b[n]",
+        Prim::MapVec(None) => "(a -> b) -> vector<a, n> -> vector<b, n>",
+        Prim::Reduce(FoldKind::High, _) => "(a -> a -> a) -> a -> a[n] -> a",
+        Prim::Reduce(..) => "(a -> b -> a) -> a -> b[n] -> a",
+        Prim::Scan(FoldKind::High) => "(a -> a -> a) -> a -> a[n] -> a[n]",
+        Prim::Scan(_) => "(a -> b -> a) -> a -> b[n] -> a[n]",
+        Prim::Iterate(..) => "(a -> a) -> a -> a where 0 <= p",
+
+        Prim::Zip => "a[n] -> b[n] -> (a, b)[n]",
+        Prim::Unzip => "(a, b)[n] -> (a[n], b[n])",
+        Prim::Split(_) => "a[n*p] -> a[n, p] where 1 <= p",
+        Prim::Join => "a[n, m] -> a[n*m]",
+        Prim::Transpose => "a[n, m] -> a[m, n]",
+        // The last window ends where the array does.
+        Prim::Slide(..) => "a[n*q + p - q] -> a[n, p] where 1 <= q, 0 <= n",
+        Prim::Pad(..) => "a[n] -> a[p + n + q] where 0 <= p, 0 <= q",
+        Prim::PadValue(..) => "a -> a[n] -> a[p + n + q] where 0 <= p, 0 <= q",
+        Prim::PadWith(..) => "(index -> index -> a) -> a[n] -> a[p + n + q] where 0 <= p, 0 <= q",
+        Prim::Take(_) => "a[p + n] -> a[p] where 0 <= n, 0 <= p",
+        Prim::Drop(_) => "a[p + n] -> a[n] where 0 <= n, 0 <= p",
+        Prim::Concat => "a[n] -> a[m] -> a[n + m]",
+        Prim::Gather => "(idx<n> -> idx<m>) -> a[m] -> a[n]",
+        Prim::Scatter => "(idx<n> -> idx<n>) -> a[n] -> a[n]",
+        Prim::Reorder => "(idx<n> -> idx<n>) -> (idx<n> -> idx<n>) -> a[n] -> a[n]",
+        Prim::Generate(_) => "(idx<p> -> a) -> a[p] where 0 <= p",
+        Prim::At => "idx<n> -> a[n] -> a",
+        Prim::AtNat(_) => "a[n] -> a where 0 <= p, p + 1 <= n",
+
+        Prim::AsVector(_) => "a[n*p] -> vector<a, p>[n] where 1 <= p",
+        Prim::AsScalar => "vector<a, m>[n] -> a[n*m]",
+        Prim::VectorFromScalar(_) => "a -> vector<a, p>",
+
+        Prim::Let | Prim::ToMem(_) => "a -> (a -> b) -> b",
+        Prim::CircularBuffer(..) => "(a -> b) -> a[n + q - 1] -> b[n, q] where q <= p",
+        Prim::RotateValues(_) => "(a -> a) -> a[n + p - 1] -> a[n, p]",
+    })
+}
+
+/// What `a` may become.
+fn class(p: &Prim) -> Class {
+    use BinOp::*;
     match p {
-        Prim::Id => {
-            let d = s.data();
-            fun(&d, &d)
-        }
-        Prim::Unary(op) => {
-            let d = s.ty(match op {
-                UnOp::Neg => Class::Number,
-                UnOp::Not => Class::Logical,
-            });
-            fun(&d, &d)
-        }
-        Prim::Binary(op) => {
-            use BinOp::*;
-            let d = s.ty(match op {
-                Div => Class::Float,
-                FloorDiv | FloorMod | TruncDiv | TruncRem | Shl | Shr => Class::Integer,
-                And | Or | Xor => Class::Logical,
-                Eq | Ne => Class::Scalar,
-                Add | Sub | Mul | Min | Max | Lt | Le | Gt | Ge => Class::Number,
-            });
-            let to = if op.is_comparison() { Scalar::Bool.into() } else { d.clone() };
-            Type::funs([d.clone(), d], to)
-        }
-        Prim::Math(f) => {
-            let d = s.ty(if *f == MathFn::Abs { Class::Number } else { Class::Float });
-            Type::funs(vec![d.clone(); f.arity()], d)
-        }
-        Prim::Cast(to) => Type::fun(s.ty(Class::Single), Type::scalar(*to)),
-        Prim::Select => {
-            let d = s.data();
-            Type::funs([Scalar::Bool.into(), d.clone(), d.clone()], d)
-        }
-        Prim::Tuple(n) => {
-            let parts: Vec<Type> = (0..*n).map(|_| s.data()).collect();
-            Type::funs(parts.clone(), Type::tuple(parts))
-        }
-        Prim::Proj(i, n) => {
-            let parts: Vec<Type> = (0..*n).map(|_| s.data()).collect();
-            let to = parts.get(*i).cloned().unwrap_or_else(|| s.data());
-            Type::fun(Type::tuple(parts), to)
-        }
-        Prim::NatValue(_) => Scalar::Index.into(),
-        Prim::AsIndex(n) => Type::fun(Scalar::Index.into(), Type::index(n.clone())),
-
-        Prim::Map(_) | Prim::MapVec(Some(_)) => {
-            let (n, a, b) = (s.nat(), s.data(), s.data());
-            Type::funs([fun(&a, &b), array(&n, &a)], array(&n, &b))
-        }
-        Prim::MapVec(None) => {
-            let (n, a, b) = (s.nat(), s.data(), s.data());
-            Type::funs([fun(&a, &b), Type::vector(n.clone(), a)], Type::vector(n, b))
-        }
-        Prim::Reduce(FoldKind::High, _) => {
-            let (n, d) = (s.nat(), s.data());
-            Type::funs([Type::funs([d.clone(), d.clone()], d.clone()), d.clone(), array(&n, &d)], d)
-        }
-        Prim::Reduce(..) => {
-            let (n, acc, d) = (s.nat(), s.data(), s.data());
-            let op = Type::funs([acc.clone(), d.clone()], acc.clone());
-            Type::funs([op, acc.clone(), array(&n, &d)], acc)
-        }
-        Prim::Scan(kind) => {
-            let (n, acc) = (s.nat(), s.data());
-            let d = if *kind == FoldKind::High { acc.clone() } else { s.data() };
-            let op = Type::funs([acc.clone(), d.clone()], acc.clone());
-            Type::funs([op, acc.clone(), array(&n, &d)], array(&n, &acc))
-        }
-        Prim::Iterate(times, _) => {
-            s.oblige(Fact::AtMost(Nat::zero(), times.clone()));
-            let d = s.data();
-            Type::funs([fun(&d, &d), d.clone()], d)
-        }
-
-        Prim::Zip => {
-            let (n, a, b) = (s.nat(), s.data(), s.data());
-            Type::funs([array(&n, &a), array(&n, &b)], array(&n, &Type::pair(a, b)))
-        }
-        Prim::Unzip => {
-            let (n, a, b) = (s.nat(), s.data(), s.data());
-            let to = Type::pair(array(&n, &a), array(&n, &b));
-            Type::fun(array(&n, &Type::pair(a, b)), to)
-        }
-        Prim::Split(m) => {
-            let (k, d) = (s.nat(), s.data());
-            s.oblige(Fact::AtMost(one, m.clone()));
-            Type::fun(array(&k.times(m), &d), array(&k, &array(m, &d)))
-        }
-        Prim::Join => {
-            let (n, m, d) = (s.nat(), s.nat(), s.data());
-            Type::fun(array(&n, &array(&m, &d)), array(&n.times(&m), &d))
-        }
-        Prim::Transpose => {
-            let (n, m, d) = (s.nat(), s.nat(), s.data());
-            Type::fun(array(&n, &array(&m, &d)), array(&m, &array(&n, &d)))
-        }
-        Prim::Slide(size, step) => {
-            let (k, d) = (s.nat(), s.data());
-            s.oblige(Fact::AtMost(one, step.clone()));
-            s.oblige(Fact::AtMost(Nat::zero(), k.clone()));
-            // The last window ends where the array does.
-            let n = k.times(step).plus(size).minus(step);
-            Type::fun(array(&n, &d), array(&k, &array(size, &d)))
-        }
-        Prim::Pad(l, r, _) => {
-            let (n, d) = (s.nat(), s.data());
-            pads(s, l, r);
-            Type::fun(array(&n, &d), array(&l.plus(&n).plus(r), &d))
-        }
-        Prim::PadValue(l, r) => {
-            let (n, d) = (s.nat(), s.data());
-            pads(s, l, r);
-            Type::funs([d.clone(), array(&n, &d)], array(&l.plus(&n).plus(r), &d))
-        }
-        Prim::PadWith(l, r) => {
-            let (n, d) = (s.nat(), s.data());
-            pads(s, l, r);
-            let h = Type::funs([Scalar::Index.into(), Scalar::Index.into()], d.clone());
-            Type::funs([h, array(&n, &d)], array(&l.plus(&n).plus(r), &d))
-        }
-        Prim::Take(m) => {
-            let (k, d) = (s.nat(), s.data());
-            s.oblige(Fact::AtMost(Nat::zero(), k.clone()));
-            s.oblige(Fact::AtMost(Nat::zero(), m.clone()));
-            Type::fun(array(&m.plus(&k), &d), array(m, &d))
-        }
-        Prim::Drop(m) => {
-            let (k, d) = (s.nat(), s.data());
-            s.oblige(Fact::AtMost(Nat::zero(), k.clone()));
-            s.oblige(Fact::AtMost(Nat::zero(), m.clone()));
-            Type::fun(array(&m.plus(&k), &d), array(&k, &d))
-        }
-        Prim::Concat => {
-            let (n, m, d) = (s.nat(), s.nat(), s.data());
-            Type::funs([array(&n, &d), array(&m, &d)], array(&n.plus(&m), &d))
-        }
-        Prim::Gather => {
-            let (n, m, d) = (s.nat(), s.nat(), s.data());
-            let f = Type::fun(Type::index(n.clone()), Type::index(m.clone()));
-            Type::funs([f, array(&m, &d)], array(&n, &d))
-        }
-        Prim::Scatter => {
-            let (n, d) = (s.nat(), s.data());
-            let f = Type::fun(Type::index(n.clone()), Type::index(n.clone()));
-            Type::funs([f, array(&n, &d)], array(&n, &d))
-        }
-        Prim::Reorder => {
-            let (n, d) = (s.nat(), s.data());
-            let f = Type::fun(Type::index(n.clone()), Type::index(n.clone()));
-            Type::funs([f.clone(), f, array(&n, &d)], array(&n, &d))
-        }
-        Prim::Generate(n) => {
-            let d = s.data();
-            s.oblige(Fact::AtMost(Nat::zero(), n.clone()));
-            Type::fun(Type::fun(Type::index(n.clone()), d.clone()), array(n, &d))
-        }
-        Prim::At => {
-            let (n, d) = (s.nat(), s.data());
-            Type::funs([Type::index(n.clone()), array(&n, &d)], d)
-        }
-        Prim::AtNat(i) => {
-            let (n, d) = (s.nat(), s.data());
-            s.oblige(Fact::AtMost(Nat::zero(), i.clone()));
-            s.oblige(Fact::AtMost(i.plus(&one), n.clone()));
-            Type::fun(array(&n, &d), d)
-        }
-
-        Prim::AsVector(m) => {
-            let (k, d) = (s.nat(), s.data());
-            s.oblige(Fact::AtMost(one, m.clone()));
-            Type::fun(array(&k.times(m), &d), array(&k, &Type::vector(m.clone(), d.clone())))
-        }
-        Prim::AsScalar => {
-            let (n, m, d) = (s.nat(), s.nat(), s.data());
-            Type::fun(array(&n, &Type::vector(m.clone(), d.clone())), array(&n.times(&m), &d))
-        }
-        Prim::VectorFromScalar(m) => {
-            let d = s.data();
-            Type::fun(d.clone(), Type::vector(m.clone(), d))
-        }
-
-        Prim::Let | Prim::ToMem(_) => {
-            let (a, b) = (s.data(), s.data());
-            Type::funs([a.clone(), fun(&a, &b)], b)
-        }
-        Prim::CircularBuffer(alloc, size) => {
-            let (n, a, b) = (s.nat(), s.data(), s.data());
-            s.oblige(Fact::AtMost(size.clone(), alloc.clone()));
-            let windows = array(&n, &array(size, &b));
-            Type::funs([fun(&a, &b), array(&n.plus(size).minus(&one), &a)], windows)
-        }
-        Prim::RotateValues(size) => {
-            let (n, d) = (s.nat(), s.data());
-            let windows = array(&n, &array(size, &d));
-            Type::funs([fun(&d, &d), array(&n.plus(size).minus(&one), &d)], windows)
-        }
+        Prim::Unary(UnOp::Not) | Prim::Binary(And | Or | Xor) => Class::Logical,
+        Prim::Binary(FloorDiv | FloorMod | TruncDiv | TruncRem | Shl | Shr) => Class::Integer,
+        Prim::Binary(Eq | Ne) => Class::Scalar,
+        Prim::Unary(UnOp::Neg) | Prim::Math(MathFn::Abs) => Class::Number,
+        Prim::Binary(Add | Sub | Mul | Min | Max | Lt | Le | Gt | Ge) => Class::Number,
+        Prim::Binary(Div) | Prim::Math(_) => Class::Float,
+        _ => Class::Data,
     }
 }
 
-fn pads(s: &mut Solver, l: &Nat, r: &Nat) {
-    s.oblige(Fact::AtMost(Nat::zero(), l.clone()));
-    s.oblige(Fact::AtMost(Nat::zero(), r.clone()));
+/// A text that was read, with how many of `n`, `m` and of `a`, `b` there are.
+struct Scheme {
+    ty: Type,
+    facts: Vec<Fact>,
+    sizes: usize,
+    data: usize,
+}
+
+thread_local! {
+    /// Texts are read once in every thread: types of primitives are asked for at each place that uses one.
+    static READ: RefCell<HashMap<&'static str, Rc<Scheme>>> = RefCell::default();
+}
+
+fn read(text: &str) -> Scheme {
+    let (ty, facts) = text.split_once(" where ").unwrap_or((text, ""));
+    let ty = parse_type_over(&["a", "b"].map(Name::from), ty).unwrap_or_else(|e| panic!("`{text}`: {e}"));
+    let size = |t: &str| parse_nat(t).unwrap_or_else(|e| panic!("`{text}`: {e}"));
+    let facts = facts.split(", ").filter_map(|f| f.split_once(" <= "));
+    let facts = facts.map(|(low, high)| Fact::AtMost(size(low), size(high))).collect();
+    let sizes = ty.sizes();
+    let sizes =
+        ["n", "m"].iter().filter(|v| sizes.iter().any(|n| n.vars().iter().any(|u| **u == ***v))).count();
+    let data = ["a", "b"].iter().filter(|v| ty.mentions(v)).count();
+    Scheme { ty, facts, sizes, data }
+}
+
+/// One instance of a primitive's type. What its sizes must satisfy becomes an obligation of the solver.
+pub fn scheme(p: &Prim, s: &mut Solver) -> Type {
+    let Some(text) = text(p) else { return of_parts(p, s) };
+    let scheme = READ.with_borrow_mut(|all| all.entry(text).or_insert_with(|| Rc::new(read(text))).clone());
+    let (class, own) = (class(p), p.nats());
+    let sizes: Vec<Nat> = (0..scheme.sizes).map(|_| s.nat()).collect();
+    let data: Vec<Type> = (0..scheme.data).map(|_| s.ty(class)).collect();
+    let size = |v: &Name| match &**v {
+        "p" => own.first().copied().cloned(),
+        "q" => own.get(1).copied().cloned(),
+        v => sizes.get(usize::from(v == "m")).cloned(),
+    };
+    for f in &scheme.facts {
+        s.oblige(f.replace_vars(&size));
+    }
+    scheme.ty.map(&mut |n| n.replace_vars(&size), &mut |leaf| match leaf.kind() {
+        TypeKind::Var(v) => data.get(usize::from(&**v == "b")).cloned(),
+        _ => None,
+    })
+}
+
+/// The types of what a text cannot say.
+fn of_parts(p: &Prim, s: &mut Solver) -> Type {
+    let mut parts = |n: usize| (0..n).map(|_| s.data()).collect::<Vec<Type>>();
+    match p {
+        Prim::Tuple(n) => {
+            let parts = parts(*n);
+            Type::funs(parts.clone(), Type::tuple(parts))
+        }
+        Prim::Proj(i, n) => {
+            let parts = parts(*n);
+            let to = parts.get(*i).cloned().unwrap_or_else(|| s.data());
+            Type::fun(Type::tuple(parts), to)
+        }
+        Prim::Cast(to) => Type::fun(s.ty(Class::Single), Type::scalar(*to)),
+        _ => s.ty(Class::Any),
+    }
 }
