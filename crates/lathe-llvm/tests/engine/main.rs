@@ -5,5 +5,4 @@ mod common;
 mod kernel;
 mod lanes;
 mod oracle;
-mod serial;
 mod structure;

@@ -240,34 +240,6 @@ fn floats(shape: &[usize], seed: u64) -> ArrayValue {
     ArrayValue::from_f32(shape, &values.collect::<Vec<_>>())
 }
 
-#[test]
-fn scheduled_programs() {
-    for (m, n, k) in [(9, 33, 5), (1, 1, 1), (3, 0, 2), (66, 18, 35)] {
-        let args = [floats(&[m, k], 1), floats(&[k, n], 2), floats(&[m, n], 3)];
-        agree(crate::kernel::BLOCKED, &args);
-        agree(crate::serial::GEMM, &args);
-    }
-    // A stencil in place, a scan, a histogram, a maximum by position: all in one.
-    let mixed = "
-func f(N)(u: inout f32[N], s: out f32[N], h: inout f32[8], w: inout f32[], p: inout index[]) {
-  for t in 0..3 { for x in 1..N - 1 { 'u'[t, x]: u[x]! = 0.5:f32 * u[x - 1]! + 0.25:f32 * u[x + 1]! } }
-  alloc a: f32[] register
-  'a': a[]! = 0.0:f32
-  for x in 0..N { 'a.2'[x]: a[]! sum= u[x]!  's'[x]: s[x]! = a[]! }
-  for x in 0..N { 'h'[x]: h[index(u[x]!) % 8]! sum= 1.0:f32 licensed }
-  for o in 0..(N + 15) // 16 cpu { for l in 0..min(16, N - 16 * o) vector(16) {
-    let x: index = 16 * o + l
-    's.2'[x]: s[x]! = sqrt(abs(max(s[x]!, select(x > 2, u[x - 2]?, -1.0:f32)))) / (u[x]! + 0.5:f32)
-  } }
-  for x in 0..N { 'w'[x]: {w[]!, p[]!} argmax= {s[x]!, x} licensed }
-}";
-    for n in [0, 1, 2, 3, 16, 37] {
-        let index = ArrayValue::from_i64(Scalar::Index, &[], &[i64::MAX]);
-        let start = ArrayValue::from_f32(&[], &[f32::NEG_INFINITY]);
-        agree(mixed, &[floats(&[n], 4), floats(&[n], 5), floats(&[8], 6), start, index]);
-    }
-}
-
 /// Lanes that fill short rows of their own: side by side (interleaved whole stores), and the cases that look alike but
 /// are not: rows of another length, in another order, with gaps, overlapping, read while they are filled, given by the
 /// caller, or three long.

@@ -4,13 +4,11 @@
 //! The head of a file has the sizes of its runs, its needs, and the outcome on each engine. `LATHE_BLESS=1` writes the
 //! needs and the outcomes. Devices that this machine does not have run nothing.
 
-mod support;
-
+use crate::support::{agree_with, parse};
 use lathe_engine::{missing, needs};
 use lathe_runtime::Engine;
 use std::collections::BTreeSet;
 use std::fmt::Write;
-use support::{agree_with, parse};
 
 /// A line of the head.
 fn said<'t>(text: &'t str, what: &str) -> Option<&'t str> {

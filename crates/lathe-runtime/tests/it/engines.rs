@@ -1,10 +1,8 @@
 //! Operators and math functions of every type in the C engine against the interpreter, bit for bit.
 
-mod support;
-
+use crate::support::agree_with;
 use lathe_ir::Scalar;
 use lathe_runtime::Engine;
-use support::agree_with;
 
 /// Expressions of `Sa[i]`, `Sb[N - 1 - i]` and so on, each into arrays of its own: once in a serial
 /// loop, once in whole vectors with a last one that has lanes masked off. The C engine alone, without

@@ -3,23 +3,18 @@
 //! Two things must be on the machine, which `scripts/setup.sh` installs: NVRTC (which needs no device), and PoCL, which
 //! runs OpenCL on CPUs.
 
-#[path = "devices/atomics.rs"]
 mod atomics;
-#[path = "devices/clusters.rs"]
 mod clusters;
-#[path = "devices/random.rs"]
 mod random;
-mod support;
-#[path = "devices/threads.rs"]
 mod threads;
 
+use crate::support::{agree_with, inputs, normal, parse};
 use lathe_device::{Limits, to_spmd};
 use lathe_ir::Scalar;
 use lathe_ir::interp::{Options as Run, Order, Program};
 use lathe_ir::text::print_function;
 use lathe_runtime::{Engine, Options};
 use lathe_source::device::{Language, emit};
-use support::{agree_with, inputs, normal, parse};
 
 /// The architectures that every kernel is compiled for.
 const ARCHITECTURES: [&str; 2] = ["sm_80", "sm_90a"];
