@@ -81,6 +81,21 @@ pub enum Why {
     NotANumber,
 }
 
+impl Why {
+    /// The word of texts, plots and files.
+    pub fn word(self) -> &'static str {
+        match self {
+            Why::Refused => "refused",
+            Why::Compile => "compile",
+            Why::Runtime => "runtime",
+            Why::Timeout => "timeout",
+            Why::Memory => "memory",
+            Why::Wrong => "wrong",
+            Why::NotANumber => "notanumber",
+        }
+    }
+}
+
 /// An invalid configuration's reason. It is not an error of tuning: the search goes on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Invalid {
@@ -221,6 +236,14 @@ mod tests {
         assert!(less((1.0, 9.0), (2.0, 0.0)));
         assert!(less((1.0, 2.0), (1.0, 3.0)));
         assert!(!less((1.0, 3.0), (1.0, 3.0)));
+    }
+
+    #[test]
+    fn reasons_have_one_word_each() {
+        use Why::*;
+        for why in [Refused, Compile, Runtime, Timeout, Memory, Wrong, NotANumber] {
+            assert_eq!(serde_json::to_value(why).unwrap(), why.word());
+        }
     }
 
     #[test]

@@ -174,9 +174,19 @@ impl Profile {
         let (left, width, row) = (190.0, 760.0, 26.0);
         let height = 34.0 + row * rows.len() as f64 + 24.0;
         let mut out = format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 970 {height}\" font-family=\"sans-serif\" font-size=\"12\">\n\
-             <rect width=\"970\" height=\"{height}\" fill=\"white\"/>\n"
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 990 {height}\" font-family=\"sans-serif\" font-size=\"12\">\n\
+             <rect width=\"990\" height=\"{height}\" fill=\"white\"/>\n"
         );
+        for (at, label) in ticks(length) {
+            let x = left + at / length * width;
+            let _ = writeln!(
+                out,
+                "<line x1=\"{x:.2}\" x2=\"{x:.2}\" y1=\"20.0\" y2=\"{:.1}\" stroke=\"#ddd\"/>\
+                 <text x=\"{x:.2}\" y=\"{:.1}\" text-anchor=\"middle\">{label}</text>",
+                height - 24.0,
+                height - 8.0
+            );
+        }
         let y_of = |n: usize| 24.0 + row * n as f64;
         for (n, (d, q)) in rows.iter().enumerate() {
             let id = self.devices.get(*d).map_or("", |d| d.0.as_str());
@@ -220,14 +230,28 @@ impl Profile {
         }
         let _ = writeln!(
             out,
-            "<text x=\"{left}\" y=\"{:.1}\">0</text><text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{:.3} ms</text>\n</svg>",
-            height - 8.0,
+            "<text x=\"{}\" y=\"14\" text-anchor=\"end\">{:.3} ms in all</text>\n</svg>",
             left + width,
-            height - 8.0,
             length * 1e3
         );
         out
     }
+}
+
+/// Round times from 0 to a length, with labels in one unit that do not touch where the whole is hundreds of pixels wide.
+fn ticks(length: f64) -> Vec<(f64, String)> {
+    let scale = 10f64.powf((length / 8.0).log10().floor());
+    let step = [1.0, 2.0, 5.0, 10.0].into_iter().map(|n| n * scale).find(|s| length / s <= 8.0);
+    let step = step.unwrap_or(length);
+    let (unit, name) = [(1.0, "s"), (1e-3, "ms"), (1e-6, "µs")]
+        .into_iter()
+        .find(|(unit, _)| length >= *unit)
+        .unwrap_or((1e-9, "ns"));
+    // As many digits as tell two neighbours apart.
+    let digits = (-(step / unit).log10().floor()).max(0.0) as usize;
+    let all = (0..=8).map(|n| n as f64 * step).take_while(|at| *at <= length * (1.0 + 1e-9));
+    all.map(|at| (at, if at == 0.0 { "0".to_string() } else { format!("{:.digits$} {name}", at / unit) }))
+        .collect()
 }
 
 fn queue_name(queue: u32) -> String {
@@ -285,6 +309,72 @@ mod tests {
         }
         assert!(p.svg().contains("f&lt;") && p.svg().contains("4.000 ms"), "{}", p.svg());
         assert!(p.text().contains("cuda:0") && p.text().contains("3.000 ms"), "{}", p.text());
+        for (length, want) in
+            [(13.02e-3, "2 ms"), (4e-6, "0.5 µs"), (0.95, "200 ms"), (7.0, "1 s"), (3e-9, "0.5 ns")]
+        {
+            let all = ticks(length);
+            assert_eq!(all[1].1, want, "{all:?}");
+            assert!((3..=9).contains(&all.len()) && all.iter().all(|t| t.0 <= length * 1.000001), "{all:?}");
+        }
         assert!(Profile::default().svg().ends_with("</svg>\n"));
+    }
+
+    /// The texts of a picture as boxes: from where to where, and at which height. Letters are at most 0.6 of the size of
+    /// the font wide on average.
+    fn boxes(svg: &str) -> Vec<(f64, f64, f64, String)> {
+        let value = |tag: &str, name: &str| {
+            let from = tag.split(&format!("{name}=\"")).nth(1)?;
+            from.split('"').next().map(str::to_string)
+        };
+        let texts = svg.split("<text ").skip(1).filter_map(|t| t.split("</text>").next()?.split_once('>'));
+        let placed = texts.map(|(tag, text)| {
+            let number = |name: &str| value(tag, name).and_then(|v| v.parse::<f64>().ok()).expect("a number");
+            let wide = text.chars().count() as f64 * 7.2;
+            let left = match value(tag, "text-anchor").as_deref() {
+                Some("end") => number("x") - wide,
+                Some("middle") => number("x") - wide / 2.0,
+                _ => number("x"),
+            };
+            (left, left + wide, number("y"), text.to_string())
+        });
+        placed.collect()
+    }
+
+    #[test]
+    fn labels_are_inside_and_apart() {
+        for length in [13.02e-3, 8e-3, 7.9999e-3, 1e-9, 0.9999, 1.0, 123.4, 15.99e-6] {
+            let span = |device, queue, at: f64| Span {
+                device: Some(device),
+                queue,
+                name: "heat_kernel_1".to_string(),
+                bytes: (queue < 2).then_some(8),
+                start: at * length,
+                end: (at + 0.25) * length,
+            };
+            let spans = (0..4).flat_map(|q| (0..4).map(move |n| span(q % 2, q as u32, n as f64 / 4.0)));
+            let p = Profile {
+                devices: vec![("opencl:10".into(), "a".into()), ("cuda:0".into(), "b".into())],
+                spans: spans.collect(),
+                ..Profile::default()
+            };
+            let svg = p.svg();
+            let height: f64 = svg
+                .split("0 0 990 ")
+                .nth(1)
+                .and_then(|t| t.split('"').next()?.parse().ok())
+                .expect("a height");
+            let all = boxes(&svg);
+            assert!(all.len() > 20, "{svg}");
+            for (n, a) in all.iter().enumerate() {
+                assert!(
+                    a.0 >= 0.0 && a.1 <= 990.0 && a.2 >= 12.0 && a.2 <= height - 4.0,
+                    "{length}: {a:?}\n{svg}"
+                );
+                for b in &all[n + 1..] {
+                    let apart = (a.2 - b.2).abs() >= 12.0 || a.1 <= b.0 || b.1 <= a.0;
+                    assert!(apart, "{length}: {a:?} {b:?}\n{svg}");
+                }
+            }
+        }
     }
 }

@@ -413,7 +413,7 @@ impl Found {
         let mut out: BTreeMap<String, (u64, String)> = BTreeMap::new();
         for e in &self.tuned.history {
             if let Outcome::Invalid(i) = &e.outcome {
-                let kind = format!("{:?}", i.why).to_lowercase();
+                let kind = i.why.word().to_string();
                 out.entry(kind).or_insert_with(|| (0, format!("{} ({})", i.message, e.configuration))).0 += 1;
             }
         }

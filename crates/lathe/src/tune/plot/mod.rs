@@ -81,7 +81,7 @@ impl<'a> Search<'a> {
             numbered.filter_map(|(i, d)| Some((i as f64 + 1.0, d.seconds, d.cost()?))).collect();
         let mut failures: BTreeMap<String, usize> = BTreeMap::new();
         for why in dots.iter().filter_map(|d| d.outcome.as_ref().err()) {
-            *failures.entry(word(*why).to_string()).or_default() += 1;
+            *failures.entry(why.word().to_string()).or_default() += 1;
         }
         let mut failures: Vec<_> = failures.into_iter().collect();
         failures.sort_by_key(|f| std::cmp::Reverse(f.1));
@@ -141,19 +141,6 @@ impl<'a> Search<'a> {
 
 /// Two costs of each.
 type Costs = Vec<(f64, f64)>;
-
-/// A reason as the axis of failures calls it.
-fn word(why: Why) -> &'static str {
-    match why {
-        Why::Refused => "refused",
-        Why::Compile => "compiling",
-        Why::Runtime => "crash",
-        Why::Timeout => "timeout",
-        Why::Memory => "memory",
-        Why::Wrong => "wrong result",
-        Why::NotANumber => "no number",
-    }
-}
 
 /// Bins of equal width on an axis: from, to, how many.
 fn histogram(values: impl Iterator<Item = f64>, axis: &Axis, bins: usize) -> Vec<(f64, f64, usize)> {
@@ -235,7 +222,7 @@ mod tests {
         assert_eq!(search.staircase(|v| v.0, 4.0), [(1.0, 4.0), (3.0, 4.0), (3.0, 2.0), (4.0, 2.0)]);
         let text = svg("gemm <b>&", "seconds", &dots).unwrap();
         assert!(text.starts_with("<svg") && !text.contains("<b>"));
-        for part in ["4 configurations", "1 invalid", "compiling", "evaluations", "seconds"] {
+        for part in ["4 configurations", "1 invalid", "compile", "evaluations", "seconds"] {
             assert!(text.contains(part), "{part}");
         }
         apart(&text);
