@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What Lathe depends on: advisories, licences, sources, duplicates, as `deny.toml` says. Without `cargo deny`, which takes
-# longer to build than Lathe, or without a network, `cargo test -p lathe --test dependencies` checks all but advisories.
+# longer to build than Lathe, or without a network, `cargo test -p lathe --test it dependencies` checks all but advisories.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 if ! cargo deny --version >/dev/null 2>&1; then

@@ -9,7 +9,7 @@ if ! cargo +nightly --version >/dev/null 2>&1; then
   exit 3
 fi
 cargo +nightly fuzz --version >/dev/null 2>&1 || cargo install --locked cargo-fuzz
-LATHE_SEEDS="$PWD/fuzz/corpus" cargo test --quiet -p lathe --test readers good_inputs
+LATHE_SEEDS="$PWD/fuzz/corpus" cargo test --quiet -p lathe --test it good_inputs
 if [ -n "${FUZZ_SECONDS:-}" ]; then limit=(-max_total_time="$FUZZ_SECONDS"); else limit=(-runs="${FUZZ_RUNS:-10000000}"); fi
 targets=${FUZZ_TARGETS:-$(cargo +nightly fuzz list)}
 for target in $targets; do

@@ -1,7 +1,7 @@
 #![no_main]
 #![allow(dead_code)]
 
-#[path = "../../crates/lathe/tests/readers/readers.rs"]
+#[path = "../../crates/lathe/tests/it/readers/readers.rs"]
 mod readers;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {

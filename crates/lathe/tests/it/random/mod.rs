@@ -8,7 +8,7 @@ mod case;
 mod data;
 mod kernels;
 mod nests;
-mod rng;
+pub mod rng;
 mod shrink;
 mod steps;
 

@@ -6,15 +6,7 @@ use lathe::{Engine, Machine, Pool, Program, check_program};
 use std::path::{Path, PathBuf};
 
 fn files() -> Vec<PathBuf> {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
-    let mut all: Vec<PathBuf> = [dir.clone(), dir.join("patterns"), dir.join("mdh"), dir.join("devices")]
-        .iter()
-        .flat_map(|d| std::fs::read_dir(d).expect("examples"))
-        .map(|e| e.expect("an entry").path())
-        .filter(|p| p.extension().is_some_and(|e| e == "lathe"))
-        .collect();
-    all.sort();
-    all
+    crate::files::examples(&[".", "patterns", "mdh", "devices"], &["lathe"])
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! One case: a kernel, steps, sizes and data, and everything that must agree about them.
 
-use crate::data::{self, Flavour};
-use crate::kernels::Source;
-use crate::rng::Rng;
-use crate::steps;
+use super::data::{self, Flavour};
+use super::kernels::Source;
+use super::rng::Rng;
+use super::steps;
 use lathe_diagnostics::{FileId, Severity};
 use lathe_ir::interp::{self, ArrayValue, Options, Order};
 use lathe_ir::{Function, Module};

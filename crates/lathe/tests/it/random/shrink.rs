@@ -1,6 +1,6 @@
 //! Smaller variants of a failing case.
 
-use crate::case::{Case, Outcome, Pools, Steps, run};
+use super::case::{Case, Outcome, Pools, Steps, run};
 
 /// Tries variants with fewer steps, fewer statements and smaller sizes, and keeps those that fail alike.
 pub fn shrink(case: &Case, outcome: Outcome, pools: &Pools) -> (Case, Outcome) {

@@ -2,16 +2,10 @@
 
 use lathe::grad::{Mode, Passes, Request, check};
 use lathe::{Build, Engine, Given, How, Machine, Pool, Program, data};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 fn files() -> Vec<PathBuf> {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/gradients");
-    let mut all: Vec<PathBuf> = std::fs::read_dir(dir)
-        .expect("examples")
-        .map(|e| e.expect("an entry").path())
-        .filter(|p| p.extension().is_some_and(|e| e == "lathe"))
-        .collect();
-    all.sort();
+    let all = crate::files::examples(&["gradients"], &["lathe"]);
     assert!(all.len() >= 9, "only {} examples", all.len());
     all
 }

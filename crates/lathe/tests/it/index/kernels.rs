@@ -1,10 +1,7 @@
 //! Random kernels over index scalars and data, and what they mean: by integers of 128 bits, in which no single operation
 //! on 64-bit numbers can wrap. Nothing here is shared with the compiler but the text of the kernel.
 
-#[path = "../random/rng.rs"]
-mod rng;
-
-pub use rng::Rng;
+pub use crate::random::rng::Rng;
 use std::fmt::{Display, Formatter, Result as Written};
 
 pub const MAX: i64 = i64::MAX;

@@ -74,7 +74,7 @@ fn generated(file: &str, text: &str) {
         return;
     }
     let old = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(old == text, "docs/{file} is out of date: LATHE_BLESS=1 cargo test -p lathe --test docs");
+    assert!(old == text, "docs/{file} is out of date: LATHE_BLESS=1 cargo test -p lathe --test it docs");
 }
 
 /// The program of a file test, its first steps that are accepted, and what they give.

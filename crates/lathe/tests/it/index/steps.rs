@@ -1,7 +1,7 @@
 //! Steps with arguments at the ends of 64 bits: each is refused with a code, or the kernel does what it did before.
 
-use crate::kernels::{Call, Cond, Index, MAX, Rng, Source, Stmt, Stop, Value};
-use crate::run::{Argument, Kernel};
+use super::kernels::{Call, Cond, Index, MAX, Rng, Source, Stmt, Stop, Value};
+use super::run::{Argument, Kernel};
 use lathe::{Build, Engine, Pool};
 use std::collections::BTreeMap;
 

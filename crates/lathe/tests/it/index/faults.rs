@@ -1,7 +1,7 @@
 //! Kernels that once read and wrote outside of their arrays, or gave wrong numbers, because proofs counted without end
 //! and machines do not.
 
-use crate::run::{Argument, agreed};
+use super::run::{Argument, agreed};
 
 const MAX: i64 = i64::MAX;
 const MIN: i64 = i64::MIN;
@@ -165,14 +165,14 @@ fn operators_on_scalars_do_not_wrap() {
 }}
 "
         );
-        let kernel = crate::run::Kernel::new(&text, "naive").unwrap_or_else(|e| panic!("{text}\n{e}"));
+        let kernel = super::run::Kernel::new(&text, "naive").unwrap_or_else(|e| panic!("{text}\n{e}"));
         let pool = lathe::Pool::new(1).expect("a thread");
         let build = |engine| lathe::Build { engine, opt_level: 1, ..lathe::Build::default() };
         let built = [lathe::Engine::LLVM, lathe::Engine::C]
             .map(|e| lathe::compile(&kernel.schedule, &build(e)).unwrap_or_else(|e| panic!("{text}\n{e}")));
         let x: Vec<i64> = (0..5).collect();
         for (a, b) in EDGES.iter().flat_map(|a| EDGES.map(|b| (*a, b))) {
-            let want = crate::run::exact(op, a.into(), b.into());
+            let want = super::run::exact(op, a.into(), b.into());
             let given: &[Argument] = &[("x", &x), ("a", &[a]), ("b", &[b])];
             let arguments = kernel.arguments(&[("N", 5)], given);
             let want = want.map(|v| vec![vec![v, v.clamp(0, 4)]]);

@@ -1,6 +1,6 @@
 //! Random steps of strategies, with names drawn from the tree as it is.
 
-use crate::rng::Rng;
+use super::rng::Rng;
 use lathe_ir::visit;
 use lathe_ir::{BinOp, BufId, Executor, Expr, ExprKind, Function, Mode, ReduceOp, Stmt, StmtKind};
 use lathe_strategy::syntax::{ArgValue, Strategy};

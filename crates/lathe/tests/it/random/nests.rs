@@ -1,10 +1,10 @@
 //! Random nests for `affine_schedule`: imperfect, triangular, guarded, in time steps, with variables of an iteration
 //! (`expand`).
 
-use crate::case::{Case, Steps};
-use crate::data::Flavour;
-use crate::kernels::Source;
-use crate::rng::Rng;
+use super::case::{Case, Steps};
+use super::data::Flavour;
+use super::kernels::Source;
+use super::rng::Rng;
 
 /// A nest with the arguments of a schedule.
 pub fn case(seed: u64) -> Case {

@@ -1,22 +1,12 @@
 //! Every example at sizes 0 and 1 under every strategy: the compiled code does what the program says, or both fail.
 
-#![cfg(feature = "llvm")]
-
 use lathe::ir::interp::{self, Options};
 use lathe::{Build, Function, Given, How, Machine, Pool, Program, Reference, convert};
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 fn files() -> Vec<PathBuf> {
-    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
-    let folders = [examples.clone(), examples.join("patterns"), examples.join("mdh")];
-    let entries = folders.iter().flat_map(|d| std::fs::read_dir(d).expect("examples"));
-    let mut all: Vec<PathBuf> = entries
-        .map(|e| e.expect("an entry").path())
-        .filter(|p| p.extension().is_some_and(|e| e == "lathe" || e == "mdh"))
-        .collect();
-    all.sort();
-    all
+    crate::files::examples(&[".", "patterns", "mdh"], &["lathe", "mdh"])
 }
 
 /// All sizes 0, all 1, and each of them 0 or 1 among the others.

@@ -66,7 +66,8 @@ fn tuned(what: &str, store: Option<std::path::PathBuf>) -> Result<lathe::tune::K
     let kernel = program.kernel(Some("f")).expect("a kernel").clone();
     let exe = std::env::current_exe().expect("this test");
     let arguments = [format!("LATHE_TEST_CHILD={what}").into(), exe.into()].into_iter();
-    let arguments = arguments.chain(["--exact", "child", "--nocapture"].map(Into::into)).collect();
+    let arguments =
+        arguments.chain(["--exact", "tune_wrong::child", "--nocapture"].map(Into::into)).collect();
     tune_kernel(
         &program,
         &kernel,

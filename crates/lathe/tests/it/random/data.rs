@@ -1,6 +1,6 @@
 //! Arguments of one call: small numbers mostly, awkward ones sometimes; dense arrays and any strides.
 
-use crate::rng::Rng;
+use super::rng::Rng;
 use lathe::check::shadow::{Computed, Number};
 use lathe_ir::interp::{self, ArrayValue, leaf_offsets};
 use lathe_ir::scalar::ScalarValue;

@@ -3,9 +3,9 @@
 //! `LATHE_CASES` sets the number of calls (1,000 without; one in five again as C under sanitizers, where the compiler has
 //! them), `LATHE_SEED` the first seed.
 
-use crate::kernels::{Call, Rng, Source, Stop};
-use crate::run::{Argument, Kernel, Outcome};
-use crate::sanitized;
+use super::kernels::{Call, Rng, Source, Stop};
+use super::run::{Argument, Kernel, Outcome};
+use super::sanitized;
 use lathe::{Build, Engine, Pool};
 use std::collections::BTreeMap;
 

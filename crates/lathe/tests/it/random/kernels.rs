@@ -3,7 +3,7 @@
 //! Every input has extents `S + 4`, so that the subscripts of the generator (`v + c`, `S + 3 - v`, `v // 2`,
 //! small data) are inside; what the front end or the analysis still refuses is counted, not hidden.
 
-use crate::rng::Rng;
+use super::rng::Rng;
 use std::fmt;
 
 /// A kernel in parts, so that a failing one can be made smaller.

@@ -7,15 +7,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 fn files() -> Vec<PathBuf> {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
-    let mut all: Vec<PathBuf> = [dir.clone(), dir.join("patterns")]
-        .iter()
-        .flat_map(|d| std::fs::read_dir(d).expect("examples"))
-        .map(|e| e.expect("an entry").path())
-        .filter(|p| p.extension().is_some_and(|e| e == "lathe"))
-        .collect();
-    all.sort();
-    all
+    crate::files::examples(&[".", "patterns"], &["lathe"])
 }
 
 fn open(file: &Path) -> Program {

@@ -1,6 +1,5 @@
 //! Code for AArch64 runs: under QEMU's user-mode emulation where this machine is another one. For one tree it gives the
 //! bits that this machine's code gives.
-#![cfg(feature = "llvm")]
 
 use lathe::{Build, Data, Emit, Function, How, Machine, Pool, Program, Schedule, data};
 use lathe_ir::{Scalar, Type};
@@ -19,15 +18,7 @@ const MACHINES: [(&str, &[&str]); 2] = [
 ];
 
 fn files() -> Vec<PathBuf> {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
-    let mut all: Vec<PathBuf> = [dir.clone(), dir.join("patterns")]
-        .iter()
-        .flat_map(|d| std::fs::read_dir(d).expect("examples"))
-        .map(|e| e.expect("an entry").path())
-        .filter(|p| p.extension().is_some_and(|e| e == "lathe"))
-        .collect();
-    all.sort();
-    all
+    crate::files::examples(&[".", "patterns"], &["lathe"])
 }
 
 /// A kernel that was compiled for the emulated machine and linked with `driver.c`.
@@ -55,7 +46,7 @@ impl Emulated {
         let header = write("kernel.h", &text);
         let kernel = write(if form == Emit::C { "kernel.c" } else { "kernel.o" }, &emit(form));
         let text = String::from_utf8(text).expect("a header");
-        let driver = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/emulated/driver.c");
+        let driver = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/emulated/driver.c");
         let program = folder.join("program");
         let mut c = Command::new(COMPILER);
         c.args(["-std=c11", "-O1", "-ffp-contract=off", "-static", "-DLATHE_STANDALONE"]);

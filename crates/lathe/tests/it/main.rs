@@ -1,0 +1,22 @@
+//! The tests of the session: one program, because each that is linked has LLVM inside.
+
+mod check;
+mod dependencies;
+mod docs;
+#[cfg(feature = "llvm")]
+mod edges;
+#[cfg(feature = "llvm")]
+mod emulated;
+mod evidence;
+mod examples;
+mod files;
+mod gradients;
+mod house;
+mod index;
+mod machines;
+mod mdh;
+mod patterns;
+mod polybench;
+mod random;
+mod readers;
+mod tune_wrong;
