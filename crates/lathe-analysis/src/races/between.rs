@@ -129,7 +129,14 @@ impl<'b, 'w> Between<'b, 'w> {
     fn tail(&mut self, leaf: &Leaf, copy: &mut Copy, (from, to): (usize, usize), ways: &mut Vec<Conj>) {
         self.rest(leaf, copy, (from, to), ways, false);
         // Behind a condition or bound stands the statement that it is of; behind that of a `while`, perhaps.
-        let Some(step) = leaf.path.get(to) else { return };
+        let Some(step) = leaf.path.get(to) else {
+            // Behind an atomic, what its old value is known in.
+            for s in leaf.stmt.children().filter(|_| matches!(leaf.stmt.kind(), StmtKind::Atomic(_))) {
+                let free = self.free(s, copy);
+                self.both(ways, &free);
+            }
+            return;
+        };
         let free = match to.checked_sub(1).and_then(|k| leaf.path.get(k)) {
             Some(around) if matches!(around.stmt.kind(), StmtKind::While { .. }) => self.unknown(),
             _ => self.free(step.stmt, copy),

@@ -54,6 +54,28 @@ fn verdict(body: &str) -> &'static str {
     }
 }
 
+/// What follows an atomic lies in the scope of its old value: barriers there stand behind it.
+#[test]
+fn barriers_behind_an_atomic_order_it() {
+    let update = |at: &str| format!("atomic 'v'[{at}]: v[w] sum= 1:i32 relaxed scope block as o: i32");
+    let (once, again) = (update("w"), update("w, r"));
+    let read = "'z'[w]: z[w] = v[7 - w]";
+    for (body, ok) in [
+        (format!("for r in 0..3 {{ {again} barrier w }} {read}"), "ok"),
+        (format!("for r in 0..3 {{ {again} 'z.o'[w, r]: z[w] = o }} {read}"), "race"),
+        (format!("for r in 0..3 {{ barrier w {again} }} {read}"), "race"),
+        (format!("if N > 3 {{ {once} barrier w }} {read}"), "ok"),
+        (format!("if N > 3 {{ {once} if M > 3 {{ barrier w }} }} {read}"), "race"),
+        (format!("{once} barrier w {read}"), "ok"),
+    ] {
+        assert_eq!(
+            verdict(&format!("for t in 0..1 {{ for w in 0..8 level(block) {{ {body} }} }}")),
+            ok,
+            "{body}"
+        );
+    }
+}
+
 /// The rows of the table of verdicts about Loopy's dependences (section 2.5 of its notes) that have threads: a wave
 /// equation, segments between barriers, tiles with two barriers, pipelines, triangular loops, loops without iterations.
 #[test]
