@@ -286,6 +286,189 @@ def row_attention(k):
     return o, want, rivals, 0, 2 * heads * m * keys.shape[1] * (d + v.shape[2])
 
 
+def by_hand(k, dims, halo, element):
+    """A stencil in CUDA C as one writes it first: a thread has an element. `a(i, j)`: the neighbour, `at`: the own place."""
+    import cupy
+
+    names = "lmn"[3 - dims :]
+    sizes = "".join(f", int {n}" for n in names)
+    wide = lambda n: f"({n} + {2 * halo})"
+    if dims == 2:
+        start = "int j = blockIdx.x * 32 + threadIdx.x, i = blockIdx.y * 8 + threadIdx.y; if (i >= m || j >= n) return;"
+        macro = f"#define a(y, x) A[(size_t)(i + {halo} + y) * {wide('n')} + (j + {halo} + x)]"
+        at = "(size_t)i * n + j"
+    else:
+        start = "int k = blockIdx.x * 32 + threadIdx.x, j = blockIdx.y * 8 + threadIdx.y, i = blockIdx.z; if (j >= m || k >= n) return;"
+        macro = f"#define a(z, y, x) A[((size_t)(i + {halo} + z) * {wide('m')} + (j + {halo} + y)) * {wide('n')} + (k + {halo} + x)]"
+        at = "((size_t)i * m + j) * n + k"
+    source = f"""{macro}
+extern "C" __global__ void hand(const float *__restrict__ A, const float *__restrict__ P, float *__restrict__ B{sizes}) {{
+  {start} size_t at = {at}; B[at] = {element};
+}}"""
+    kernel = cupy.RawKernel(source, "hand")
+    a = k.arrays["A"] if "A" in k.arrays else k.arrays["T"]
+    power, b = k.arrays.get("P", a), torch.empty_like(k.arrays["B"])
+    grid = (-(-b.shape[-1] // 32), -(-b.shape[-2] // 8), *b.shape[:-2])
+    arguments = tuple(cupy.from_dlpack(x) for x in (a, power, b)) + tuple(cupy.int32(n) for n in b.shape)
+
+    def run():
+        with cupy.cuda.ExternalStream(torch.cuda.current_stream().cuda_stream):
+            kernel(grid, (32, 8), arguments)
+
+    return run
+
+
+def stencil(k, dims, halo, value, element):
+    """`value(a)` of neighbours in PyTorch, `element` the same in CUDA C."""
+    a = k.arrays["A"] if "A" in k.arrays else k.arrays["T"]
+    b = k.arrays["B"]
+
+    def step(a):
+        def at(*offsets):
+            return a[tuple(slice(halo + o, n - halo + o) for o, n in zip(offsets, a.shape))]
+
+        return value(at)
+
+    compiled = torch.compile(step)
+    rivals = {"torch.compile": lambda: compiled(a)}
+    try:
+        rivals["CUDA C"] = by_hand(k, dims, halo, element)
+    except ImportError:
+        pass
+    moved = 4 * (a.numel() + b.numel() + (k.arrays["P"].numel() if "P" in k.arrays else 0))
+    return b, step(a.double() if "P" not in k.arrays else a).float(), rivals, moved, 0
+
+
+def linear(k, dims, halo, weights):
+    """Neighbours by their offsets, each with a weight."""
+    element = " + ".join(f"{w!r}f * a({', '.join(map(str, o))})" for o, w in weights.items())
+    return stencil(k, dims, halo, lambda at: sum(w * at(*o) for o, w in weights.items()), element)
+
+
+def faces(dims, distance=1):
+    return [tuple(s * distance if d == e else 0 for e in range(dims)) for d in range(dims) for s in (-1, 1)]
+
+
+def row_stencil2d(k):
+    centre, side, corner = (k.scalars[n] for n in ("centre", "side", "corner"))
+    corners = [(y, x) for y in (-1, 1) for x in (-1, 1)]
+    weights = {(0, 0): centre, **dict.fromkeys(faces(2), side), **dict.fromkeys(corners, corner)}
+    return linear(k, 2, 1, weights)
+
+
+def row_gaussian(k):
+    line = [[2, 4, 5, 4, 2], [4, 9, 12, 9, 4], [5, 12, 15, 12, 5]]
+    weights = {(y, x): line[2 - abs(y)][x + 2] / 159 for y in range(-2, 3) for x in range(-2, 3)}
+    return linear(k, 2, 2, weights)
+
+
+def row_gradient(k):
+    def value(at):
+        c = at(0, 0)
+        return 1 / torch.sqrt(0.0001 + sum((c - at(*o)) ** 2 for o in faces(2)))
+
+    squares = " + ".join(f"(a(0, 0) - a({y}, {x})) * (a(0, 0) - a({y}, {x}))" for y, x in faces(2))
+    return stencil(k, 2, 1, value, f"1.0f / sqrtf(0.0001f + {squares})")
+
+
+def row_jacobi2d9(k):
+    return linear(k, 2, 1, {(y, x): 1 / 9 for y in (-1, 0, 1) for x in (-1, 0, 1)})
+
+
+def row_hotspot3d(k):
+    cc, cn, ce, ct, power, ambient = (k.scalars[n] for n in ("cc", "cn", "ce", "ct", "power", "ambient"))
+    p = k.arrays["P"]
+
+    def value(at):
+        ns, ew, tb = at(0, -1, 0) + at(0, 1, 0), at(0, 0, -1) + at(0, 0, 1), at(-1, 0, 0) + at(1, 0, 0)
+        return cc * at(0, 0, 0) + cn * ns + ce * ew + ct * tb + power * p + ct * ambient
+
+    element = f"""{cc}f * a(0, 0, 0) + {cn}f * (a(0, -1, 0) + a(0, 1, 0)) + {ce}f * (a(0, 0, -1) + a(0, 0, 1))
+      + {ct}f * (a(-1, 0, 0) + a(1, 0, 0)) + {power}f * P[at] + {ct * ambient}f"""
+    return stencil(k, 3, 1, value, element)
+
+
+def row_jacobi3d13(k):
+    weights = dict.fromkeys(faces(3) + faces(3, 2), 0.083)
+    return linear(k, 3, 2, {**weights, (0, 0, 0): -0.996})
+
+
+def row_poisson(k):
+    near = [(z, y, x) for z in (-1, 0, 1) for y in (-1, 0, 1) for x in (-1, 0, 1)]
+    weight = {0: 2.666, 1: -0.166, 2: -0.0833}
+    weights = {o: weight[n] for o in near if (n := sum(map(abs, o))) < 3}
+    return linear(k, 3, 1, weights)
+
+
+def row_heat(k):
+    return linear(k, 3, 1, {**dict.fromkeys(faces(3), 0.125), (0, 0, 0): 0.25})
+
+
+def row_contraction(k, spec):
+    """A contraction of two arrays as `einsum` writes it."""
+    a, b, c = k.arrays.values()
+    inputs, output = spec.split("->")
+    x, y = inputs.split(",")
+    sizes = {**dict(zip(x, a.shape)), **dict(zip(y, b.shape))}
+    flops = 2
+    for n in sizes.values():
+        flops *= n
+    rivals = {"cuBLAS (einsum)": lambda: torch.einsum(spec, a, b)}
+    return c, torch.einsum(spec, a.double(), b.double()).float(), rivals, 0, flops
+
+
+def row_bmatmul(k):
+    return row_contraction(k, "bik,bkj->bij")
+
+
+def row_ccsdt(k):
+    return row_contraction(k, "gdab,efgc->abcdef")
+
+
+def row_ccsdt_last(k):
+    return row_contraction(k, "gfbc,dega->abcdef")
+
+
+def row_convolution(k, stride=1):
+    image, f, o = k.arrays["I"], k.arrays["F"], k.arrays["O"]
+    conv = torch.nn.functional.conv2d
+    # The library's own order of dimensions, in the same memory; and its other one.
+    last = lambda x: x.permute(0, 3, 1, 2)
+    x, w = last(image), last(f)
+    first = x.contiguous(), w.contiguous()
+    want = conv(x.double(), w.double(), stride=stride).permute(0, 2, 3, 1).float()
+    rivals = {
+        "cuDNN (channels last)": lambda: conv(x, w, stride=stride),
+        "cuDNN (channels first)": lambda: conv(*first, stride=stride),
+    }
+    return o, want, rivals, 0, 2 * o.numel() * f[0].numel()
+
+
+def row_convolution2(k):
+    return row_convolution(k, 2)
+
+
+def row_capsule(k, stride=1):
+    image, f, o = k.arrays["I"], k.arrays["F"], k.arrays["O"]
+    _, p, q = o.shape[:3]
+
+    def capsules(image, f):
+        total = 0
+        for y in range(f.shape[1]):
+            for x in range(f.shape[2]):
+                part = image[:, y : y + stride * (p - 1) + 1 : stride, x : x + stride * (q - 1) + 1 : stride]
+                total = total + torch.einsum("npqcim,kcmj->npqkij", part, f[:, y, x])
+        return total
+
+    rivals = {"cuBLAS (einsum)": lambda: capsules(image, f)}
+    flops = 2 * o.numel() * f.shape[1] * f.shape[2] * f.shape[3] * f.shape[4]
+    return o, capsules(image.double(), f.double()).float(), rivals, 0, flops
+
+
+def row_capsule2(k):
+    return row_capsule(k, 2)
+
+
 def wrong_by(got, want, each):
     if not want.dtype.is_floating_point:
         return 0.0 if torch.equal(got.to(want.dtype), want) else 1.0
@@ -343,6 +526,8 @@ def main():
     p.add_argument("--alone", action="store_true", help="without rivals: to compare strategies")
     a = p.parse_args()
     torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cudnn.allow_tf32 = False
+    torch.backends.cudnn.benchmark = True
     torch.manual_seed(0)
     torch.zeros(1, device="cuda")
     known = json.loads((Path(a.bundle) / "rows.json").read_text())

@@ -2,6 +2,7 @@
 
 use crate::common::{Folder, examples};
 use serde_json::Value;
+use std::process::Command;
 
 /// Kernels of the examples with sizes that fit their strategies, and with others.
 const ROWS: [&str; 24] = [
@@ -70,7 +71,7 @@ fn examples_are_emitted_for_devices() {
 }
 
 /// Sizes that the forms of `auto` are for, and what their code holds.
-const FORMS: [(&str, &str); 14] = [
+const FORMS: [(&str, &str); 22] = [
     ("histogram.lathe -D N=8192 -D B=20", "atomicAdd"),
     ("elementwise.lathe:axpy -D N=4096", "__launch_bounds__(256)"),
     ("transpose.lathe -D M=128 -D N=64", "__shared__"),
@@ -84,7 +85,24 @@ const FORMS: [(&str, &str); 14] = [
     ("softmax.lathe -D M=8 -D N=256", "__shfl_down_sync"),
     ("layernorm.lathe -D M=3 -D N=4096", "__shfl_down_sync"),
     ("softmax.lathe -D M=1 -D N=32768", "__cluster_dims__(2, 1, 1)"),
-    ("softmax.lathe -D M=1 -D N=100000", "__cluster_dims__(4, 1, 1)"),
+    ("softmax.lathe -D M=1 -D N=100000", "__cluster_dims__(5, 1, 1)"),
+    ("batched.lathe -D BATCH=3 -D M=32 -D N=96 -D K=32", "__launch_bounds__(64)"),
+    ("batched.lathe -D BATCH=2 -D M=33 -D N=70 -D K=64", "lathe_copy_if<"),
+    ("batched.lathe -D BATCH=2 -D M=10 -D N=100 -D K=64", "__launch_bounds__(125)"),
+    ("batched.lathe -D BATCH=3 -D M=72 -D N=26 -D K=26", "__shared__"),
+    (
+        "../mdh/ccsdt.lathe:abcdef_gfbc_dega -D NA=4 -D NB=6 -D NC=2 -D ND=8 -D NE=3 -D NF=8 -D NG=6",
+        "__shared__",
+    ),
+    ("../mdh/convolution.lathe:mcc -D N=2 -D H=10 -D W=10 -D C=3 -D K=32 -D R=3 -D S=3", "__shared__"),
+    (
+        "../mdh/convolution.lathe:mcc_stride2 -D N=1 -D H=19 -D W=19 -D C=32 -D K=16 -D R=3 -D S=3",
+        "__shared__",
+    ),
+    (
+        "../mdh/convolution.lathe:mcc_capsule -D N=1 -D H=10 -D W=6 -D C=3 -D K=8 -D R=3 -D S=3 -D MI=4 -D MJ=4 -D MK=4",
+        "__shared__",
+    ),
 ];
 
 #[test]
@@ -121,4 +139,145 @@ fn devices_are_listed_with_what_they_have() {
     }
     let lines = f.ok("devices").stdout;
     assert!(all.iter().all(|d| lines.contains(d["id"].as_str().expect("a name"))), "{lines}");
+}
+
+/// A kernel in OpenCL C without a host program: one value does not compile, one hangs, one is wrong, one does not divide the
+/// threads, one asks for more threads than there are.
+#[test]
+fn checklist_28_a_kernel_in_opencl_c_is_tuned_on_its_device() {
+    let f = Folder::new();
+    let x: Vec<String> = (0..64).map(|n| format!("{n}.5")).collect();
+    f.write("x.txt", &x.join("\n"));
+    let twice: Vec<String> = (0..64).map(|n| (2 * n + 1).to_string()).collect();
+    f.write("gold", &twice.join(" "));
+    f.write("two.h", "#define TWO 2.0f\n");
+    f.write(
+        "scale.cl",
+        "// #atf::var::N $1
+// #atf::tp name \"WPT\" range set(1, 2, 4, 7, 8)
+// #atf::tp name \"LS\" range set(4, 100000) constraint LS == 4 || WPT == 1
+// #atf::ocl::platform \"Portable Computing Language\"
+// #atf::ocl::device 0
+// #atf::ocl::input scalar<int>(N)
+// #atf::ocl::input buffer<float>(N)
+// #atf::ocl::input buffer<float>(file_name(\"x.txt\"))
+// #atf::ocl::global_size N / WPT
+// #atf::ocl::local_size LS
+// #atf::search_technique exhaustive
+#include \"two.h\"
+__kernel void scale(const int N, __global float *y, __global const float *x) {
+#if WPT == 4
+  this is no C
+#endif
+  for (int i = get_global_id(0); i < N; i += get_global_size(0)) {
+    while (WPT == 2 && ((volatile __global float *)x)[0] == 0.5f) {}
+    y[i] = (WPT == 8 ? 3.0f : TWO) * x[i];
+  }
+}
+",
+    );
+    let tune = "tune scale.cl 64 --gold gold --result y --timeout 2s --json";
+    let v: Value = serde_json::from_str(&f.ok(tune).stdout).expect("one JSON object");
+    assert_eq!(
+        (&v["params"]["WPT"], &v["valid"], &v["evaluations"]),
+        (&1.into(), &1.into(), &6.into()),
+        "{v}"
+    );
+    assert!(v["costs"][0].as_f64().is_some_and(|s| s > 0.0 && s < 1.0), "{v}");
+    for (kind, count) in [("compile", 1), ("timeout", 1), ("wrong", 1), ("refused", 2)] {
+        assert_eq!(v["invalid"][kind]["count"], count, "{kind}: {v}");
+    }
+    // Known for this device, and for these inputs only.
+    let v: Value = serde_json::from_str(&f.ok(tune).stdout).expect("one JSON object");
+    assert_eq!(v["known"], 6, "{v}");
+    f.write("x.txt", &x.iter().rev().map(String::as_str).collect::<Vec<_>>().join("\n"));
+    let again = f.fails(tune, 1, "E1086");
+    assert!(again.stderr.contains("wrong"), "{}", again.stderr);
+    f.fails("tune scale.cl 64 --device opencl:7", 3, "E0841");
+    f.fails("tune scale.cl 64 --device cuda", 3, "E0841");
+    f.fails("tune scale.cl 64 --side-by-side", 1, "E1088");
+    // What directives leave open.
+    let text = std::fs::read_to_string(f.path("scale.cl")).expect("the file");
+    f.write("open.cl", &text.replace("#atf::ocl::local_size", "local_size"));
+    let d = f.fails("tune open.cl 64", 1, "E1087");
+    assert!(d.stderr.contains("ocl::local_size"), "{}", d.stderr);
+    f.write("other.cl", &text.replace("Portable", "Other"));
+    let d = f.fails("tune other.cl 64", 3, "E0841");
+    assert!(d.stderr.contains("Portable Computing Language"), "{}", d.stderr);
+    f.write("type.cl", &text.replace("scalar<int>", "scalar<matrix>"));
+    let d = f.fails("tune type.cl 64 --fresh", 1, "E1086");
+    assert!(d.stderr.contains("unknown type `matrix`"), "{}", d.stderr);
+}
+
+/// The driver in place of the machine's: its clock goes on by a microsecond for each block.
+#[test]
+fn checklist_27_a_kernel_in_cuda_c_is_tuned_on_its_device() {
+    let f = Folder::new();
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../lathe-gpu/tests/driver/libcuda.c");
+    let driver = f.path("libcuda.so.1");
+    let cc = Command::new("cc").args(["-O2", "-shared", "-fPIC", "-o"]).arg(&driver).arg(source).status();
+    assert!(cc.is_ok_and(|s| s.success()));
+    f.write(
+        "add.cu",
+        "// #atf::var::N $1
+// #atf::tp name \"WPT\" range interval<int>(1, 8) constraint divides(N)
+// #atf::cuda::device \"Fake 1\"
+// #atf::cuda::input buffer<float>(N)
+// #atf::cuda::input buffer<float>(N)
+// #atf::cuda::input scalar<int>(N)
+// #atf::cuda::grid_dim N / WPT / 32
+// #atf::cuda::block_dim 32
+extern \"C\" __global__ void add(float *y, const float *x, int n) {
+  for (int i = 0; i < WPT; i++) { int at = (blockIdx.x * WPT + i) * 32 + threadIdx.x; y[at] += x[at]; }
+}
+",
+    );
+    let tune = |more: &str| {
+        let mut c = f.command(&format!("tune add.cu 1024 --timeout 2s --json {more}"));
+        c.env("LD_LIBRARY_PATH", f.path(".")).env("FAKE_CUDA_ENDLESS", "16").env("FAKE_CUDA_WILD", "8");
+        let out = c.output().expect("it starts");
+        let text = String::from_utf8_lossy(&out.stdout);
+        serde_json::from_str::<Value>(&text).unwrap_or_else(|e| panic!("{e}: {text} {out:?}"))
+    };
+    // Two blocks hang, eight end the process: neither ends the search.
+    let v = tune("");
+    assert_eq!(
+        (&v["params"]["WPT"], &v["valid"], &v["evaluations"]),
+        (&8.into(), &2.into(), &4.into()),
+        "{v}"
+    );
+    let cost = v["costs"][0].as_f64().expect("a cost");
+    assert!((cost - 4e-6).abs() < 1e-9, "{v}");
+    let (runtime, timeout) = (&v["invalid"]["runtime"], &v["invalid"]["timeout"]);
+    assert_eq!((&runtime["count"], &timeout["count"]), (&1.into(), &1.into()), "{v}");
+    assert!(runtime["first"].as_str().is_some_and(|t| t.contains("illegal memory access")), "{v}");
+    // The device is a part of the key.
+    assert_eq!((&tune("")["known"], &tune("--device cuda:0")["known"]), (&4.into(), &0.into()));
+    let list = f.ok("tune --list --json").stdout;
+    assert!(list.contains("Fake 1 (cuda, sm_9"), "{list}");
+}
+
+#[test]
+fn strategies_are_tuned_on_a_device_and_used_there() {
+    let f = Folder::new();
+    f.write(
+        "scale.lathe",
+        "kernel scale(A: f32[N]) -> (B: f32[N]) {
+    B[i] = 2.0 * A[i]
+}
+strategy s(t = 64 in 32..=128 step 32) for scale = split(i, t) ; bind(i.o, grid) ; bind(i.i, block)
+",
+    );
+    let tune = "tune scale.lathe --strategy s -D N=4096 --device opencl --json";
+    let v: Value = serde_json::from_str(&f.ok(tune).stdout).expect("one JSON object");
+    assert_eq!(
+        (&v["engine"], &v["evaluations"], &v["valid"]),
+        (&"opencl".into(), &4.into(), &4.into()),
+        "{v}"
+    );
+    let d = f.ok("run scale.lathe -D N=4096 --device opencl --check");
+    assert!(d.stderr.contains("[stored]"), "{}", d.stderr);
+    // The processor has no result of the device.
+    let d = f.ok("run scale.lathe -D N=4096 --check");
+    assert!(!d.stderr.contains("[stored]"), "{}", d.stderr);
 }

@@ -5,6 +5,7 @@
 //! Nothing here is trusted: a template is a strategy like any other, and one that a rule refuses is skipped. Sizes are
 //! constants, and those that a template's tiles do not divide use the decisions of a model.
 
+mod contractions;
 mod maps;
 mod products;
 mod rows;
@@ -42,7 +43,12 @@ pub fn forms(module: &Module, func: &Function, code: &Code) -> Vec<Form> {
     for s in shapes.iter().flatten() {
         let each = match s.scans {
             true => Vec::from_iter(scans::form(s)),
-            false => products::forms(s).into_iter().chain(sums::forms(s)).chain(maps::forms(s)).collect(),
+            false => products::forms(s)
+                .into_iter()
+                .chain(contractions::forms(s))
+                .chain(sums::forms(s))
+                .chain(maps::forms(s))
+                .collect(),
         };
         out.extend(each.into_iter().map(|strategy| Form { labels: vec![s.label.clone()], strategy }));
     }
@@ -92,6 +98,7 @@ fn array(func: &Function, at: &Shaped, r: &Reach, o: &Operand) -> Array {
         bytes: r.bytes,
         spread: (0..dims).map(spread).collect(),
         over,
+        subscripts: r.subscripts.clone(),
         local: !func.params.iter().filter_map(|p| p.array()).any(|b| mine(b)),
     }
 }

@@ -12,7 +12,8 @@ const LARGE: u64 = 1_500_000;
 
 /// The tile of a block.
 struct Tile {
-    side: u64,
+    /// Rows and columns of results.
+    sides: [u64; 2],
     depth: u64,
     /// Rows of blocks of 4 × 4 results per thread, and of columns.
     rows: u64,
@@ -20,57 +21,87 @@ struct Tile {
     threads: u64,
 }
 
+impl Tile {
+    fn new(sides: [u64; 2], depth: u64, rows: u64, columns: u64) -> Tile {
+        Tile { sides, depth, rows, columns, threads: sides[0] * sides[1] / (16 * rows * columns) }
+    }
+}
+
+/// The dimensions of a product: of the batch, rows, columns, and the one that is summed.
+struct Roles {
+    batch: usize,
+    i: usize,
+    j: usize,
+    k: usize,
+}
+
 pub fn forms(s: &Shape) -> Vec<Strategy> {
     let of = |d: usize| s.dims[d].extent;
-    let Some((i, j, k)) = roles(s) else { return Vec::new() };
-    let tile = if of(i) * of(j) <= LARGE {
-        Tile { side: 64, depth: 32, rows: 2, columns: 1, threads: 128 }
+    let Some(roles) = roles(s) else { return Vec::new() };
+    let Roles { batch, i, j, k } = roles;
+    let results: u64 = (0..batch).chain([i, j]).map(of).fold(1, u64::saturating_mul);
+    let least = of(i).min(of(j));
+    let tile = if least >= 128 && results > LARGE {
+        Tile::new([128, 128], 16, 2, 2)
+    } else if least >= 64 {
+        Tile::new([64, 64], 32, 2, 1)
+    } else if batch > 0 && least >= 32 {
+        Tile::new([32, 32], 32, 1, 1)
     } else {
-        Tile { side: 128, depth: 16, rows: 2, columns: 2, threads: 256 }
+        return Vec::new();
     };
     // What is left of long sums is a step of its own.
     let long = of(k) >= 4 * tile.depth;
     let depth = if long { tile.depth } else { divisor(of(k), &[tile.depth, 16, 8]) };
-    if depth == 1 || of(i).min(of(j)) < tile.side {
+    if depth == 1 {
         return Vec::new();
     }
-    vec![product(s, (i, j, k), &Tile { depth, ..tile })]
+    vec![product(s, &roles, &Tile { depth, ..tile })]
 }
 
-/// Rows, columns and the dimension that is summed.
-fn roles(s: &Shape) -> Option<(usize, usize, usize)> {
-    let [Some(i), Some(j)] = s.output.over[..] else { return None };
+/// What each dimension is for: the batch has the outermost ones, in all arrays.
+fn roles(s: &Shape) -> Option<Roles> {
+    let batch = s.output.over.len().checked_sub(2)?;
+    let shared = |x: &Array| (0..batch).all(|d| x.over.get(d) == Some(&Some(d)));
+    let [Some(i), Some(j)] = s.output.over[batch..] else { return None };
     let [a, b] = &s.inputs[..] else { return None };
-    let k = (0..3).find(|d| *d != i && *d != j)?;
-    let uses = |x: &Array, d: usize| x.plain() && x.over.len() == 2 && x.depends(d) && x.depends(k);
-    let fits = s.dims.len() == 3 && s.dims[k].reduced && !s.dims[i].reduced && !s.dims[j].reduced;
+    let k = (batch..batch + 3).find(|d| *d != i && *d != j)?;
+    let uses = |x: &Array, d: usize| {
+        x.plain() && x.over.len() == batch + 2 && x.depends(d) && x.depends(k) && shared(x)
+    };
+    let free = (0..batch).chain([i, j]).all(|d| !s.dims[d].reduced);
+    let fits = s.dims.len() == batch + 3 && s.dims[k].reduced && free && shared(&s.output);
     let inputs = uses(a, i) && uses(b, j) || uses(a, j) && uses(b, i);
     (fits && inputs && s.splits && s.products && a.name != b.name && a.bytes == 4 && b.bytes == 4)
-        .then_some((i, j, k))
+        .then_some(Roles { batch, i, j, k })
 }
 
-fn product(s: &Shape, (i, j, k): (usize, usize, usize), tile: &Tile) -> Strategy {
+fn product(s: &Shape, roles: &Roles, tile: &Tile) -> Strategy {
+    let Roles { batch, i, j, k } = *roles;
     let (l, out) = (&s.label, &s.output.name);
     let mut t = Steps::default();
     t.add("fma", &[l], []);
-    t.split(&s.dim(i), tile.side, "bi", "ti");
-    t.split(&s.dim(j), tile.side, "bj", "tj");
+    t.split(&s.dim(i), tile.sides[0], "bi", "ti");
+    t.split(&s.dim(j), tile.sides[1], "bj", "tj");
     t.reorder(&["bi", "bj", "ti", "tj"].map(|x| s.path(x)));
     let first = Role::Init.of(l);
     t.add("fission", &[&s.path("ti")], [word("after", &first)]);
+    (0..batch).for_each(|b| t.bind(&s.dim(b), "grid"));
     t.bind(&s.path("bi"), "grid");
     t.bind(&s.path("bj"), "grid");
     t.stage(out, &s.path("bj"), "register");
     t.split(&s.dim(k), tile.depth, "bk", "tk");
     t.reorder(&["bk", "ti", "tj"].map(|x| s.path(x)));
-    let partial = [i, j].iter().any(|d| !s.extent(*d).is_multiple_of(tile.side));
+    let partial = [i, j].iter().zip(tile.sides).any(|(d, side)| !s.extent(*d).is_multiple_of(side));
     let rest = !s.extent(k).is_multiple_of(tile.depth);
     let bk = s.path("bk");
     for a in &s.inputs {
         // Rows of the tile in shared memory run along the results.
         let mut how = vec![word("at", &bk), word("space", "shared")];
         if a.along() == Some(k) {
-            let layouts = [data("permute", [1, 0]), data("pad", [1, tile.side as usize + 4])];
+            let turned: Vec<usize> = (0..batch).chain([batch + 1, batch]).collect();
+            let side = tile.sides[usize::from(!a.depends(i))];
+            let layouts = [data("permute", turned), data("pad", [batch + 1, side as usize + 4])];
             how.extend(layouts.map(|l| named("layout", l)));
         }
         how.extend((partial || rest).then(|| truth("pad")));
@@ -82,13 +113,19 @@ fn product(s: &Shape, (i, j, k): (usize, usize, usize), tile: &Tile) -> Strategy
             .for_each(|at| ["ti", "tj"].iter().for_each(|x| t.add("pad", &[&format!("{at}.{x}")], [])));
     }
     // Warps wi × wj, in each threads li × lj; a thread has pieces ri × rj of ei × ej.
-    let (ri, rj) = (tile.side / tile.rows, tile.side / tile.columns);
+    let (ri, rj) = (tile.sides[0] / tile.rows, tile.sides[1] / tile.columns);
     let lanes = if tile.columns == 1 { 32 } else { 32.min(rj) };
     let statements = [first, l.clone(), Role::Out.of(names::copy_of(out))];
     for (n, at) in statements.iter().enumerate() {
-        let (rows, columns) = if n == 2 { ("0", "1") } else { ("ti", "tj") };
-        t.split(&format!("{at}.{rows}"), ri, "ri", "wi");
-        t.split(&format!("{at}.wi"), 16, "wi", "li");
+        let (rows, columns) = match n {
+            2 => (batch.to_string(), (batch + 1).to_string()),
+            _ => ("ti".to_string(), "tj".to_string()),
+        };
+        if tile.rows > 1 {
+            t.split(&format!("{at}.{rows}"), ri, "ri", "wi");
+        }
+        let wi = if tile.rows > 1 { "wi" } else { &rows };
+        t.split(&format!("{at}.{wi}"), 16, "wi", "li");
         t.split(&format!("{at}.li"), 4, "li", "ei");
         if tile.columns > 1 {
             t.split(&format!("{at}.{columns}"), rj, "rj", "wj");
@@ -98,7 +135,11 @@ fn product(s: &Shape, (i, j, k): (usize, usize, usize), tile: &Tile) -> Strategy
         }
         t.split(&format!("{at}.lj"), 4, "lj", "ej");
     }
-    let pieces: &[&str] = if tile.columns > 1 { &["ri", "ei", "rj", "ej"] } else { &["ri", "ei", "ej"] };
+    let pieces: &[&str] = match (tile.rows, tile.columns) {
+        (1, _) => &["ei", "ej"],
+        (_, 1) => &["ri", "ei", "ej"],
+        _ => &["ri", "ei", "rj", "ej"],
+    };
     for (n, at) in statements.iter().enumerate() {
         let summed: &[&str] = if n == 1 { &["tk"] } else { &[] };
         let order = ["wi", "wj", "li", "lj"].iter().chain(summed).chain(pieces);
@@ -111,29 +152,33 @@ fn product(s: &Shape, (i, j, k): (usize, usize, usize), tile: &Tile) -> Strategy
         ["wi", "wj", "li", "lj"].iter().for_each(|p| t.bind(&format!("{at}.{p}"), "block"));
     }
     for a in &s.inputs {
-        copy(a, a.along() == Some(k), tile, &mut t);
+        let side = tile.sides[usize::from(!a.depends(i))];
+        copy(a, a.along() == Some(k), (batch, side), tile, &mut t);
     }
     if rest {
         t.add("separate", &[&bk], []);
         t.unroll(&s.path(&Role::Rest.of("tk")));
     }
     t.unroll(&s.path("tk"));
-    t.add("pipeline", &[&bk], [named("stages", int(2))]);
+    if s.extent(k) > tile.depth {
+        t.add("pipeline", &[&bk], [named("stages", int(2))]);
+    }
     t.strategy()
 }
 
 /// The threads copy a tile: element by element where it is turned, else four neighbours at a time.
-fn copy(a: &Array, turned: bool, tile: &Tile, t: &mut Steps) {
+fn copy(a: &Array, turned: bool, (batch, side): (usize, u64), tile: &Tile, t: &mut Steps) {
     let at = |x: &str| names::around(names::copy_of(&a.name), x);
-    let width = if turned { tile.depth } else { tile.side / 4 };
-    t.split(&at("0"), tile.threads / width, "uc", "tc");
+    let [rows, columns] = [batch, batch + 1].map(|d| d.to_string());
+    let width = if turned { tile.depth } else { side / 4 };
+    t.split(&at(&rows), (tile.threads / width).max(1), "uc", "tc");
     if turned {
-        t.reorder(&[at("tc"), at("1"), at("uc")]);
+        t.reorder(&[at("tc"), at(&columns), at("uc")]);
         t.unroll(&at("uc"));
         t.bind(&at("tc"), "block");
-        t.bind(&at("1"), "block");
+        t.bind(&at(&columns), "block");
     } else {
-        t.split(&at("1"), 4, "tx", "vx");
+        t.split(&at(&columns), 4, "tx", "vx");
         t.reorder(&[at("tc"), at("tx"), at("uc"), at("vx")]);
         t.unroll(&at("uc"));
         t.unroll(&at("vx"));

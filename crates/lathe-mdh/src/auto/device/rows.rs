@@ -17,7 +17,7 @@ const WARP: u64 = 32;
 const ROWS: u64 = 4;
 const VECTOR: u64 = 4;
 /// Blocks of a cluster that has a row.
-const CLUSTERS: [u64; 3] = [2, 4, 8];
+const CLUSTERS: [u64; 7] = [2, 3, 4, 5, 6, 7, 8];
 
 /// Who has a row of that many elements: how many blocks, and how many threads of each. They share it evenly, and what a
 /// thread has of it fits its registers.

@@ -20,6 +20,8 @@ pub struct Array {
     pub bytes: u64,
     /// Per dimension of the array, the loop that alone runs through it, one by one; neighbours of a stencil count as one.
     pub over: Vec<Option<usize>>,
+    /// Per dimension of the array, the coefficients of the loops.
+    pub subscripts: Vec<Vec<i64>>,
     /// Per loop, whether several of its neighbours are read.
     pub spread: Vec<bool>,
     /// It is local to the function.
@@ -34,6 +36,11 @@ impl Array {
 
     pub fn depends(&self, dim: usize) -> bool {
         self.over.contains(&Some(dim))
+    }
+
+    /// Whether a loop takes part in some dimension.
+    pub fn uses(&self, dim: usize) -> bool {
+        self.subscripts.iter().any(|c| c[dim] != 0)
     }
 
     /// Every dimension has a loop of its own.
