@@ -19,10 +19,13 @@ use lathe_target::Machine;
 use std::collections::BTreeMap;
 use std::path::Path;
 
+/// The name of strategies that are meant for devices.
+pub const DEVICE: &str = "device";
+
 /// The strategy of code for a device where none is asked for: the kernel's own that is called `device`, else `auto`.
 pub fn of_device(program: &Program, kernel: &Function) -> &'static str {
-    let own = program.strategies(&kernel.name).iter().any(|d| d.name == "device");
-    if own { "device" } else { mdh::AUTO }
+    let own = program.strategies(&kernel.name).iter().any(|d| d.name == DEVICE);
+    if own { DEVICE } else { mdh::AUTO }
 }
 
 /// The strategies that a kernel or fun may run with where the store is not asked, those before others that are to be

@@ -132,6 +132,7 @@ pub fn check_program(program: &Program, machine: &Machine) -> ProgramReport {
             let how = How {
                 strategy: Some(s.strategy.clone()),
                 sizes: t.sizes.iter().cloned().collect(),
+                model: model(&s.strategy),
                 ..How::default()
             };
             let made = program.kernel(Some(&t.kernel)).and_then(|f| schedule(program, f, &how, machine));
@@ -303,8 +304,14 @@ fn first_call(s: &Strategy) -> Option<&str> {
 
 fn apply(program: &Program, kernel: &str, d: &Definition, machine: &Machine) -> Result<Schedule, Failure> {
     let func = program.kernel(Some(kernel))?;
-    let how = How { strategy: Some(d.name.clone()), ..How::default() };
+    let how = How { strategy: Some(d.name.clone()), model: model(&d.name), ..How::default() };
     schedule(program, func, &how, machine)
+}
+
+/// The model of decisions that name none: what is for devices has a device's, so that what is checked is what they run,
+/// though on a processor here.
+fn model(strategy: &str) -> Option<String> {
+    (strategy == crate::which::DEVICE).then(|| "cuda".to_string())
 }
 
 /// Refuses strategies for any kernel that no kernel of the file accepts; says which cannot be tried.
