@@ -69,6 +69,11 @@ fn kind(t: &KernelArgs) -> Option<&str> {
     matches!(name, "cuda" | "opencl").then_some(name)
 }
 
+/// The system model of decisions that name none: what is asked for, else that of the device.
+pub fn model(t: &KernelArgs) -> Option<String> {
+    t.model.clone().or_else(|| kind(t).map(str::to_string))
+}
+
 /// The strategy where none is asked for.
 pub fn strategy_for(t: &KernelArgs, program: &Program, kernel: &Function) -> Option<String> {
     if t.strategy.is_some() || kind(t).is_none() {
@@ -105,7 +110,7 @@ pub fn how(target: &TargetArgs, strategy: Option<&str>) -> Result<How, Stop> {
         sizes: BTreeMap::new(),
         others: false,
         threads: None,
-        model: t.model.clone().or_else(|| kind(t).map(str::to_string)),
+        model: model(t),
         assumptions: if target.trust_assumptions { Assumptions::Trusted } else { Assumptions::Checked },
     })
 }
@@ -211,7 +216,18 @@ pub fn scheduled(
     // Without a home there is no store.
     let store = lathe::tune::store::path(None).ok();
     let assumptions = how.assumptions;
-    let mut decided = lathe::which::decide(store.as_deref(), program, kernel, how, of);
+    // On a device its usual strategy and model are asked for by nobody: a winner comes before them.
+    let unasked = kind(t).is_some() && t.model.is_none() && t.strategy.is_none() && t.params.is_empty();
+    let asked = match unasked && strategy == usual.as_deref() {
+        true => How { strategy: None, model: None, ..how.clone() },
+        false => how.clone(),
+    };
+    let model = how.model.clone();
+    let mut decided = lathe::which::decide(store.as_deref(), program, kernel, asked, of);
+    if !decided.stored {
+        decided.how = how;
+    }
+    decided.how.model = decided.how.model.or(model);
     decided.how.assumptions = assumptions;
     if let Some(d) = &decided.trouble {
         crate::tune_options::trouble(Some(d));

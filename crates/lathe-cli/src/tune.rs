@@ -82,6 +82,17 @@ fn files(a: &TuneArgs) -> Outcome {
     apart(&written(a), &read)
 }
 
+/// How measuring processes are started: as this program's hidden command.
+pub fn worker() -> Result<WorkerCommand, Diagnostic> {
+    let program = std::env::current_exe().map_err(|e| {
+        Diagnostic::error(
+            lathe::codes::UNAVAILABLE,
+            format!("cannot determine the path of this program: {e}"),
+        )
+    })?;
+    Ok(WorkerCommand { program: program.into(), arguments: vec!["tune-worker".into()] })
+}
+
 /// The hidden command that measures.
 pub fn work() -> Outcome {
     // A broken pipe means that the tuner is gone.
@@ -103,12 +114,7 @@ fn kernel(a: &TuneArgs, common: &Common) -> Outcome {
     let threads = target::threads(&a.data);
     let engine = target::engine(how)?;
     let path = store(a)?;
-    let program_of = std::env::current_exe().map_err(|e| {
-        Diagnostic::error(
-            lathe::codes::UNAVAILABLE,
-            format!("cannot determine the path of this program: {e}"),
-        )
-    })?;
+    let worker = worker()?;
     tune::on_interrupt();
     let bar = Bar::new(true);
     let tuned = tune::tune_kernel(
@@ -122,14 +128,14 @@ fn kernel(a: &TuneArgs, common: &Common) -> Outcome {
             machine,
             specialize: how.specialize,
             threads,
-            model: how.model.clone(),
+            model: target::model(how),
             budget: budget(a)?,
             stop: until(a)?,
             technique: a.technique.as_deref().map(tune::technique::by_name).transpose()?,
             seed: a.data.seed,
             store: Some(path.clone()),
             fresh: a.fresh,
-            worker: WorkerCommand { program: program_of.into(), arguments: vec!["tune-worker".into()] },
+            worker,
         },
         |p| bar.show(p),
     );

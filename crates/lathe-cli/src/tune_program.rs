@@ -1,4 +1,4 @@
-//! `lathe tune FILE`: programs that are tuned by scripts.
+//! `lathe tune FILE`: programs that are tuned by scripts, and kernels for devices.
 
 use crate::args::TuneArgs;
 use crate::files::{Used, apart};
@@ -6,7 +6,7 @@ use crate::run::seconds;
 use crate::say::{self, note};
 use crate::target::{self, Common};
 use crate::tune_show::{Bar, SearchReport, assignments};
-use crate::{Outcome, tune_options};
+use crate::{Outcome, tune, tune_options};
 use lathe::space::Values;
 use lathe::tune::{Comparator, Gold, Limits, ProgramTuned, ProgramTuning};
 use serde::Serialize;
@@ -104,6 +104,8 @@ pub fn program(a: &TuneArgs, file: &Path, common: &Common) -> Outcome {
             negative: a.scripts.negative_costs,
             recorded: a.scripts.recorded.clone(),
             order: a.scripts.order.clone(),
+            worker: tune::worker()?,
+            device: a.how.device.clone(),
             limits: Limits { memory: a.scripts.memory.map(|m| m << 20) },
             first: tune_options::time(&a.scripts.timeout)?,
             gold,

@@ -15,6 +15,9 @@ pub struct DeviceInfo {
     /// `cuda` or `opencl`.
     pub kind: &'static str,
     pub name: String,
+    /// The platform that it belongs to, and the number of that among the driver's platforms.
+    pub platform: String,
+    pub platform_number: usize,
     /// The target of code: `sm_90a`; for OpenCL, the version that the device supports.
     pub arch: String,
     pub memory_bytes: u64,
@@ -135,6 +138,8 @@ fn cuda() -> Result<Vec<DeviceInfo>, String> {
             kind: "cuda",
             // SAFETY: the driver ends the name with a zero, and the array does.
             name: unsafe { CStr::from_ptr(text.as_ptr()) }.to_string_lossy().into_owned(),
+            platform: "CUDA".to_string(),
+            platform_number: 0,
             arch: format!("sm_{major}{minor}{}", if major >= 9 { "a" } else { "" }),
             memory_bytes: bytes as u64,
             multiprocessors: fact(16),
@@ -191,25 +196,33 @@ fn opencl() -> Result<Vec<DeviceInfo>, String> {
     let platforms = function!(l, "clGetPlatformIDs", Platforms)?;
     let ids = function!(l, "clGetDeviceIDs", Ids)?;
     let info = function!(l, "clGetDeviceInfo", Info)?;
+    let about = function!(l, "clGetPlatformInfo", Info)?;
+    let mut list = [std::ptr::null_mut(); 16];
+    let mut n = 0;
+    let known = if platforms(16, list.as_mut_ptr(), &mut n) == 0 { (n as usize).min(16) } else { 0 };
     let mut found = opencl_devices(platforms, ids);
     if found.is_empty() {
         return Err("OpenCL finds no device on this machine".to_string());
     }
     found.truncate(MOST_DEVICES);
     let one = |(number, id): (usize, &Handle)| {
-        let text = |which: c_uint| {
+        let said = |ask: Info, of: Handle, which: c_uint| {
             let mut bytes = vec![0u8; 1 << 14];
             let mut n = 0usize;
-            info(*id, which, bytes.len(), bytes.as_mut_ptr().cast(), &mut n);
+            ask(of, which, bytes.len(), bytes.as_mut_ptr().cast(), &mut n);
             bytes.truncate(n);
             String::from_utf8_lossy(&bytes).trim_end_matches('\0').trim().to_string()
         };
+        let text = |which: c_uint| said(info, *id, which);
         // Counts have 32 bits and sizes 64; what is not written stays 0.
         let fact = |which: c_uint| {
             let mut v = 0u64;
             info(*id, which, 8, std::ptr::from_mut(&mut v).cast(), std::ptr::null_mut());
             v
         };
+        // CL_DEVICE_PLATFORM, CL_PLATFORM_NAME
+        let platform = fact(0x1031) as usize as Handle;
+        let platform_number = list[..known].iter().position(|p| *p == platform).unwrap_or(0);
         // CL_DEVICE_EXTENSIONS, _NAME, _VERSION, _GLOBAL_MEM_SIZE, _MAX_COMPUTE_UNITS, _LOCAL_MEM_SIZE
         let extensions = text(0x1030);
         let has = |name: &str| extensions.split_whitespace().any(|e| e == name);
@@ -217,6 +230,8 @@ fn opencl() -> Result<Vec<DeviceInfo>, String> {
             id: format!("opencl:{number}"),
             kind: "opencl",
             name: text(0x102b),
+            platform: said(about, platform, 0x0902),
+            platform_number,
             arch: text(0x102f),
             memory_bytes: fact(0x101f),
             multiprocessors: fact(0x1002),

@@ -411,6 +411,9 @@ pub fn tune_command<'py>(
                 negative: repeated.1,
                 recorded: None,
                 order,
+                // The forms that Python writes have no kernels in a device's language.
+                worker: WorkerCommand { program: "".into(), arguments: Vec::new() },
+                device: None,
             };
             lathe::tune::tune_program(&described, tuning, |p| tell(&listener, p, &trouble)).map_err(bare)
         })

@@ -41,7 +41,7 @@ pub mod device {
 pub mod device_codes {
     pub use lathe_gpu::CODES;
     pub use lathe_gpu::TREE_CODES;
-    pub use lathe_gpu::codes::{ARGUMENTS, NO_DEVICE};
+    pub use lathe_gpu::codes::{ARGUMENTS, DEVICE_COMPILER, DEVICE_LIMIT, DEVICE_TIME, DRIVER, NO_DEVICE};
     pub use lathe_host::CODES as HOST_CODES;
-    pub use lathe_host::codes::PART;
+    pub use lathe_host::codes::{FAILED, LOST, MEMORY, PART};
 }

@@ -76,6 +76,14 @@ impl Gold {
         Ok(Gold::new(numbers(&text).map_err(bad)?, comparator))
     }
 
+    pub fn expected(&self) -> &[f64] {
+        &self.expected
+    }
+
+    pub fn comparator(&self) -> &Comparator {
+        &self.comparator
+    }
+
     /// Compares a result.
     ///
     /// # Errors

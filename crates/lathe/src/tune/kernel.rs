@@ -1,6 +1,6 @@
 //! A kernel as a cost function: its time in a measuring process.
 
-use super::work::{Question, Setup, Timing};
+use super::work::{Question, Timing};
 use crate::report::CheckReport;
 use lathe_diagnostics::Diagnostic;
 use lathe_measure::cost::{Answer, CostFunction, Sample};
@@ -30,10 +30,30 @@ pub struct KernelCost {
     /// Parameters that are not searched.
     fixed: Values,
     batch: usize,
+    around: Duration,
     /// What was compared, and is right.
     right: Vec<(Values, CheckReport)>,
     /// Why results cannot be compared during a search, if they cannot.
     uncompared: Option<String>,
+}
+
+/// What limits a measuring process, and its measurements.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    /// Bytes of memory; none where the system alone says.
+    pub memory: Option<u64>,
+    /// Configurations that are compiled side by side.
+    pub batch: usize,
+    pub rule: Rule,
+    /// What one configuration may take beyond its runs: copies before each of them.
+    pub around: Duration,
+}
+
+impl Default for Bounds {
+    fn default() -> Bounds {
+        let batch = std::thread::available_parallelism().map_or(1, usize::from).min(AT_ONCE);
+        Bounds { memory: memory(), batch, rule: Rule::default(), around: Duration::ZERO }
+    }
 }
 
 /// More configurations than this are not chosen at once: a search learns between batches.
@@ -45,11 +65,12 @@ const COMPILE: Duration = Duration::from_secs(60);
 impl KernelCost {
     /// # Errors
     /// When the setup has no JSON form.
-    pub fn new(
+    pub(super) fn new(
         command: &WorkerCommand,
-        setup: &Setup,
+        setup: &impl serde::Serialize,
         fixed: Values,
         first: Duration,
+        bounds: Bounds,
     ) -> Result<KernelCost, Diagnostic> {
         let setup = serde_json::to_value(setup)
             .map_err(|e| Diagnostic::error(lathe_measure::codes::WORKER, e.to_string()))?;
@@ -57,12 +78,12 @@ impl KernelCost {
             program: command.program.clone(),
             arguments: command.arguments.clone(),
             setup,
-            limits: Limits { memory: memory() },
+            limits: Limits { memory: bounds.memory },
             starting: Duration::from_secs(300),
         });
-        let batch = std::thread::available_parallelism().map_or(1, usize::from).min(AT_ONCE);
         let (right, uncompared) = (Vec::new(), None);
-        Ok(KernelCost { worker, rule: Rule::default(), first, fixed, batch, right, uncompared })
+        let Bounds { batch, rule, around, .. } = bounds;
+        Ok(KernelCost { worker, rule, first, fixed, batch: batch.max(1), around, right, uncompared })
     }
 
     /// How many processes were needed so far; all but the first replaced one that was lost.
@@ -117,7 +138,8 @@ impl KernelCost {
     fn one(&mut self, configuration: &Values, best: Option<f64>, compiled: Option<f64>) -> Answer {
         let start = Instant::now();
         let q = Question::Measure { params: self.all(configuration), best, rule: self.rule };
-        let patience = Patience::from_best(best, self.rule.time, self.first);
+        let mut patience = Patience::from_best(best, self.rule.time.min(self.first), self.first);
+        patience.run += self.around;
         let timing = self.ask(&q, patience).and_then(read::<Timing>);
         let mut times = Times { run: start.elapsed().as_secs_f64(), ..Times::default() };
         if let Err(Fault::Invalid(Invalid { why: Why::Compile | Why::Refused, .. })) = &timing {

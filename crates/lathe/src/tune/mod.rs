@@ -15,6 +15,7 @@ mod programs;
 mod record;
 mod recorded;
 mod search;
+mod sources;
 mod space;
 mod stored;
 mod tuning;

@@ -1,8 +1,11 @@
-//! Programs that are tuned through scripts: described by directives in their source, or by a JSON form.
+//! Programs that are tuned through scripts, or kernels on a device: described by directives in their source, or by a
+//! JSON form.
 
 use super::codes;
+use super::kernel::WorkerCommand;
 use super::recorded::RecordedCost;
 use super::search::{Found, Progress, Tuner};
+use super::sources;
 use super::space::describe;
 use crate::program::Failure;
 use lathe_diagnostics::{Diagnostic, SourceMap};
@@ -27,6 +30,8 @@ pub struct Described {
     pub program: TuningProgram,
     /// The program's text without its directives, where they are in it.
     pub text: Option<String>,
+    /// What directives call `$1`, `$2`, …
+    pub arguments: Vec<String>,
 }
 
 impl Described {
@@ -120,7 +125,7 @@ pub fn describe_program(file: &Path, arguments: &[String]) -> Result<Described, 
         let d = Diagnostic::error(codes::OPTIONS, format!("`{}` takes no arguments", file.display()));
         return Err(fail(d.help("only directives have them: #atf::var::N $1")));
     }
-    Ok(Described { file: file.to_path_buf(), program, text: stripped })
+    Ok(Described { file: file.to_path_buf(), program, text: stripped, arguments: arguments.to_vec() })
 }
 
 /// How to tune a program.
@@ -150,6 +155,10 @@ pub struct ProgramTuning {
     pub negative: bool,
     /// How several costs are compared: what [`super::order`] reads; `None`: lexicographically.
     pub order: Option<String>,
+    /// The process that runs kernels on devices, where no script runs them.
+    pub worker: WorkerCommand,
+    /// The device for these, over what directives say: `cuda:1`.
+    pub device: Option<String>,
 }
 
 /// A tuned program.
@@ -162,10 +171,11 @@ pub struct ProgramTuned {
     pub timed: bool,
 }
 
-/// Searches the parameters of a program.
+/// Searches the parameters of a program. A kernel that directives describe completely needs no scripts: it is compiled and
+/// run on its device by a measuring process.
 ///
 /// # Errors
-/// `E1087` if it does not say how it is run; `E1081` for scripts that cannot be; `E1086` if nothing valid was
+/// `E0841` if there is no device for it; `E1087` if it does not say how it is run; `E1081` for scripts that cannot be; `E1086` if nothing valid was
 /// found; what the space or the store refuse.
 pub fn tune_program(
     described: &Described,
@@ -175,9 +185,21 @@ pub fn tune_program(
     let p = &described.program;
     let space = Arc::new(Space::generate(&p.space, &Generate::default())?);
     let timed = p.cost_file.is_none() && t.recorded.is_none();
-    let (mut cost, mut texts): (Box<dyn CostFunction>, Vec<String>) = match &t.recorded {
-        Some(file) => (Box::new(RecordedCost::read(file, &space)?), Vec::new()),
-        None => {
+    let mut device = Device::host();
+    let mut compiler = format!("scripts, at most {:?} a run, memory {:?}", t.first, t.limits.memory);
+    let (mut cost, mut texts): (Box<dyn CostFunction>, Vec<String>) = match (&t.recorded, &p.kernel) {
+        (Some(file), _) => (Box::new(RecordedCost::read(file, &space)?), Vec::new()),
+        (None, Some(kernel)) if p.run_script.is_none() => {
+            let made = sources::prepare(described, kernel, &t, &t.worker)?;
+            (device, compiler) = (made.device, made.compiler);
+            (Box::new(made.cost), made.texts)
+        }
+        (None, _) => {
+            if let Some(d) = &t.device {
+                let text = format!("--device {d} does not apply to a program that scripts run");
+                let d = Diagnostic::error(codes::OPTIONS, text);
+                return Err(d.help("scripts see LATHE_PLATFORM and LATHE_DEVICE of the directives"));
+            }
             let cost = scripts(described, &t)?;
             let texts = cost.texts();
             (Box::new(cost), texts)
@@ -207,9 +229,9 @@ pub fn tune_program(
         program_hash: hash_of(&texts.iter().map(String::as_str).collect::<Vec<_>>()),
         space_hash: hash_of(&[&describe(&p.space, &Values::new())]),
         sizes: p.space.constants.clone(),
-        device: Device::host(),
+        device,
         threads: t.threads as u64,
-        compiler: format!("scripts, at most {:?} a run, memory {:?}", t.first, t.limits.memory),
+        compiler,
         objective,
         ..Key::default()
     };
@@ -244,10 +266,7 @@ fn scripts(described: &Described, t: &ProgramTuning) -> Result<ScriptsCost, Diag
         let d =
             Diagnostic::error(codes::FORM, format!("`{}` does not specify how to run it", file.display()))
                 .note("costs can also be read from a recorded search: --recorded FILE");
-        return Err(match &p.kernel {
-            Some(_) => d.help("OpenCL and CUDA kernels need a host program: #atf::run_script"),
-            None => d.help("add #atf::run_script, or \"run_script\" in a JSON form"),
-        });
+        return Err(d.help("add #atf::run_script, or \"run_script\" in a JSON form"));
     };
     let folder = file.parent().filter(|f| !f.as_os_str().is_empty()).unwrap_or(Path::new(".")).to_path_buf();
     // Directives are in the program itself.

@@ -1,7 +1,7 @@
 //! Tuning a kernel: from its strategy's parameters to a checked winner in the store.
 
 use super::hash::{Situation, kernel_key, strategy_hash};
-use super::kernel::{KernelCost, WorkerCommand};
+use super::kernel::{Bounds, KernelCost, WorkerCommand};
 use super::search::{Found, Progress, Tuner, stored};
 use super::space::{StrategySpace, strategy_space};
 use super::work::Setup;
@@ -136,7 +136,12 @@ pub fn tune_kernel(
     };
     let first =
         t.budget.unwrap_or(Duration::from_secs(60)).clamp(Duration::from_secs(2), Duration::from_secs(60));
-    let mut cost = KernelCost::new(&t.worker, &setup, space.fixed.clone(), first).map_err(fail)?;
+    let mut bounds = Bounds::default();
+    if t.build.engine.is_device() {
+        // Drivers reserve far more addresses than the machine has memory.
+        bounds.memory = None;
+    }
+    let mut cost = KernelCost::new(&t.worker, &setup, space.fixed.clone(), first, bounds).map_err(fail)?;
     let mut tuner =
         Tuner::new(space.space.clone()).seed(t.seed).fresh(t.fresh).retry_limits(true).on_progress(&mut show);
     if let Some(technique) = t.technique {

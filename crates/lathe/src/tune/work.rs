@@ -99,9 +99,43 @@ struct Work {
 /// # Errors
 /// When a pipe breaks.
 pub fn work() -> std::io::Result<()> {
-    serve(std::io::stdin().lock(), std::io::stdout().lock(), Work::start, |work, question, running| {
-        work.answer(question, running)
+    let (input, output) = (std::io::stdin().lock(), std::io::stdout().lock());
+    serve(input, output, Any::start, |work, question, running| match work {
+        Any::Kernel(work) => work.answer(question, running),
+        Any::Source(work) => work.answer(question, running),
     })
+}
+
+/// A kernel with its strategy, or one whose source is in a device's language.
+enum Any {
+    Kernel(Box<Work>),
+    Source(Box<super::sources::Work>),
+}
+
+impl Any {
+    fn start(setup: Json) -> Result<Any, Diagnostic> {
+        Ok(match super::sources::Setup::of(&setup) {
+            Some(setup) => Any::Source(Box::new(super::sources::Work::start(setup)?)),
+            None => Any::Kernel(Box::new(Work::start(setup)?)),
+        })
+    }
+}
+
+/// Why a configuration of a device has no time. After some failures no later call of the same process would succeed: it
+/// ends, and the next question starts another.
+pub(super) fn failed(d: &Diagnostic) -> Invalid {
+    use lathe_runtime::device_codes as codes;
+    if [codes::DRIVER, codes::DEVICE_TIME, codes::FAILED, codes::LOST].contains(&d.code) {
+        eprintln!("{}", short(d));
+        std::process::exit(1);
+    }
+    let why = match d.code {
+        codes::DEVICE_COMPILER => Why::Compile,
+        codes::DEVICE_LIMIT | codes::ARGUMENTS => Why::Refused,
+        codes::MEMORY => Why::Memory,
+        _ => Why::Runtime,
+    };
+    Invalid::new(why, short(d))
 }
 
 impl Work {
@@ -249,7 +283,7 @@ impl Work {
             let start = Instant::now();
             let mut calls = 0u32;
             while calls == 0 || start.elapsed() < SAMPLE {
-                built.call(pool, &mut data.arrays).map_err(|d| Invalid::new(Why::Runtime, short(&d)))?;
+                built.call(pool, &mut data.arrays).map_err(|d| failed(&d))?;
                 calls += 1;
             }
             let seconds = start.elapsed().as_secs_f64() / f64::from(calls);
@@ -273,14 +307,13 @@ impl Work {
             return Ok(times.into_iter().filter_map(one).collect());
         }
         let mut call = |i: usize| built[i].2.call(pool, &mut data.arrays);
-        let times = rounds::rounds(built.len(), &plan, &mut call, |_| {})
-            .map_err(|d| Invalid::new(Why::Runtime, short(&d)))?;
+        let times = rounds::rounds(built.len(), &plan, &mut call, |_| {}).map_err(|d| failed(&d))?;
         Ok(times.into_iter().filter_map(one).collect())
     }
 
     fn check(&mut self) -> Result<CheckReport, Invalid> {
         let Some((_, schedule, built)) = &self.last else { return Err(nothing()) };
-        let failed = |d: Diagnostic| Invalid::new(Why::Runtime, short(&d));
+        let failed = |d: Diagnostic| failed(&d);
         let mut after = self.original.duplicate().map_err(failed)?;
         built.call(&self.pool, &mut after.arrays).map_err(failed)?;
         let reference = match &mut self.reference {
@@ -306,8 +339,7 @@ const RUNS: usize = 5;
 
 /// The seconds of a run by the clock of the device, without copies; none for code of the host.
 fn on_device(built: &Built, data: &mut Data) -> Result<Option<f64>, Invalid> {
-    let runs =
-        built.device_seconds(&mut data.arrays, RUNS).map_err(|d| Invalid::new(Why::Runtime, short(&d)))?;
+    let runs = built.device_seconds(&mut data.arrays, RUNS).map_err(|d| failed(&d))?;
     Ok(runs.and_then(|r| lathe_measure::stats::summarize(&r)).map(|s| s.median))
 }
 
@@ -315,11 +347,11 @@ fn nothing() -> Invalid {
     Invalid::new(Why::Runtime, "nothing was compiled")
 }
 
-fn timing(s: &Summary, runtimes: Vec<f64>) -> Timing {
+pub(super) fn timing(s: &Summary, runtimes: Vec<f64>) -> Timing {
     Timing { median: s.median, low: s.interval.0, high: s.interval.1, runs: s.runs, runtimes }
 }
 
 /// The code and the message: what a reason has room for.
-fn short(d: &Diagnostic) -> String {
+pub(super) fn short(d: &Diagnostic) -> String {
     format!("{}: {}", d.code, d.message)
 }
