@@ -4,10 +4,10 @@ use crate::args::{TargetArgs, TuneArgs};
 use crate::files::{Used, apart};
 use crate::say;
 use crate::target::{self, Common};
-use crate::tune_options::{budget, dots, misplaced, named, store, trouble, until, written};
+use crate::tune_options::{budget, dots, misplaced, named, store, trouble, until, worker, written};
 use crate::tune_show::{Bar, KernelReport};
 use crate::{Outcome, Stop, tune_program, tune_space, tune_store};
-use lathe::tune::{self, KernelTuning, WorkerCommand};
+use lathe::tune::{self, KernelTuning};
 use lathe::{Build, Diagnostic, Failure};
 
 pub fn tune(a: &TuneArgs, common: &Common) -> Outcome {
@@ -82,17 +82,6 @@ fn files(a: &TuneArgs) -> Outcome {
     apart(&written(a), &read)
 }
 
-/// How measuring processes are started: as this program's hidden command.
-pub fn worker() -> Result<WorkerCommand, Diagnostic> {
-    let program = std::env::current_exe().map_err(|e| {
-        Diagnostic::error(
-            lathe::codes::UNAVAILABLE,
-            format!("cannot determine the path of this program: {e}"),
-        )
-    })?;
-    Ok(WorkerCommand { program: program.into(), arguments: vec!["tune-worker".into()] })
-}
-
 /// The hidden command that measures.
 pub fn work() -> Outcome {
     // A broken pipe means that the tuner is gone.
@@ -114,7 +103,6 @@ fn kernel(a: &TuneArgs, common: &Common) -> Outcome {
     let threads = target::threads(&a.data);
     let engine = target::engine(how)?;
     let path = store(a)?;
-    let worker = worker()?;
     tune::on_interrupt();
     let bar = Bar::new(true);
     let tuned = tune::tune_kernel(
@@ -135,7 +123,7 @@ fn kernel(a: &TuneArgs, common: &Common) -> Outcome {
             seed: a.data.seed,
             store: Some(path.clone()),
             fresh: a.fresh,
-            worker,
+            worker: worker()?,
         },
         |p| bar.show(p),
     );

@@ -4,7 +4,7 @@ use crate::Stop;
 use crate::args::TuneArgs;
 use crate::files::Used;
 use lathe::Diagnostic;
-use lathe::tune::{self, Dot};
+use lathe::tune::{self, Dot, WorkerCommand};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -64,4 +64,15 @@ pub fn trouble(d: Option<&Diagnostic>) {
 /// The search as points of a picture.
 pub fn dots(found: &tune::Found) -> Vec<Dot> {
     found.tuned.history.iter().map(Dot::of).collect()
+}
+
+/// How measuring processes are started: as this program's hidden command.
+pub fn worker() -> Result<WorkerCommand, Diagnostic> {
+    let program = std::env::current_exe().map_err(|e| {
+        Diagnostic::error(
+            lathe::codes::UNAVAILABLE,
+            format!("cannot determine the path of this program: {e}"),
+        )
+    })?;
+    Ok(WorkerCommand { program: program.into(), arguments: vec!["tune-worker".into()] })
 }

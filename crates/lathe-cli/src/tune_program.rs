@@ -6,7 +6,7 @@ use crate::run::seconds;
 use crate::say::{self, note};
 use crate::target::{self, Common};
 use crate::tune_show::{Bar, SearchReport, assignments};
-use crate::{Outcome, tune, tune_options};
+use crate::{Outcome, tune_options};
 use lathe::space::Values;
 use lathe::tune::{Comparator, Gold, Limits, ProgramTuned, ProgramTuning};
 use serde::Serialize;
@@ -104,7 +104,7 @@ pub fn program(a: &TuneArgs, file: &Path, common: &Common) -> Outcome {
             negative: a.scripts.negative_costs,
             recorded: a.scripts.recorded.clone(),
             order: a.scripts.order.clone(),
-            worker: tune::worker()?,
+            worker: tune_options::worker()?,
             device: a.how.device.clone(),
             limits: Limits { memory: a.scripts.memory.map(|m| m << 20) },
             first: tune_options::time(&a.scripts.timeout)?,

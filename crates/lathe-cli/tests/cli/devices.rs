@@ -5,7 +5,7 @@ use serde_json::Value;
 use std::process::Command;
 
 /// Kernels of the examples with sizes that fit their strategies, and with others.
-const ROWS: [&str; 24] = [
+const ROWS: [&str; 26] = [
     "elementwise.lathe:copy -D N=2048",
     "elementwise.lathe:axpy -D N=1000",
     "histogram.lathe -D N=262144 -D B=300",
@@ -19,6 +19,8 @@ const ROWS: [&str; 24] = [
     "jacobi.lathe:jacobi3d -D L=8 -D M=8 -D N=128",
     "stencils.lathe:hotspot -D M=8 -D N=512",
     "stencils.lathe:acoustic -D L=8 -D M=8 -D N=64",
+    "lift.lathe:gaussian -D M=8 -D N=512",
+    "lift.lathe:poisson -D L=8 -D M=8 -D N=64",
     "scan.lathe -D N=12288 -D T=i32",
     "scan.lathe -D N=4096 -D T=f64",
     "scan.lathe -D N=768 -D T=f32",
@@ -203,10 +205,10 @@ __kernel void scale(const int N, __global float *y, __global const float *x) {
     assert!(d.stderr.contains("ocl::local_size"), "{}", d.stderr);
     f.write("other.cl", &text.replace("Portable", "Other"));
     let d = f.fails("tune other.cl 64", 3, "E0841");
-    assert!(d.stderr.contains("Portable Computing Language"), "{}", d.stderr);
+    assert!(d.stderr.contains("opencl:0"), "{}", d.stderr);
     f.write("type.cl", &text.replace("scalar<int>", "scalar<matrix>"));
     let d = f.fails("tune type.cl 64 --fresh", 1, "E1086");
-    assert!(d.stderr.contains("unknown type `matrix`"), "{}", d.stderr);
+    assert!(d.stderr.contains("`matrix`"), "{}", d.stderr);
 }
 
 /// The driver in place of the machine's: its clock goes on by a microsecond for each block.
@@ -250,7 +252,7 @@ extern \"C\" __global__ void add(float *y, const float *x, int n) {
     assert!((cost - 4e-6).abs() < 1e-9, "{v}");
     let (runtime, timeout) = (&v["invalid"]["runtime"], &v["invalid"]["timeout"]);
     assert_eq!((&runtime["count"], &timeout["count"]), (&1.into(), &1.into()), "{v}");
-    assert!(runtime["first"].as_str().is_some_and(|t| t.contains("illegal memory access")), "{v}");
+    assert!(runtime["first"].as_str().is_some_and(|t| t.contains("(700)")), "{v}");
     // The device is a part of the key.
     assert_eq!((&tune("")["known"], &tune("--device cuda:0")["known"]), (&4.into(), &0.into()));
     let list = f.ok("tune --list --json").stdout;

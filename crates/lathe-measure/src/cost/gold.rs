@@ -76,10 +76,12 @@ impl Gold {
         Ok(Gold::new(numbers(&text).map_err(bad)?, comparator))
     }
 
+    /// The right result.
     pub fn expected(&self) -> &[f64] {
         &self.expected
     }
 
+    /// How numbers are compared with it.
     pub fn comparator(&self) -> &Comparator {
         &self.comparator
     }

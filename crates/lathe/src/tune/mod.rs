@@ -4,6 +4,7 @@
 //! where [`stored_winner`] finds it again. [`Tuner`] searches any space with any cost function.
 
 pub mod codes;
+mod described;
 mod hash;
 mod illegal;
 mod kernel;
@@ -20,8 +21,10 @@ mod space;
 mod stored;
 mod tuning;
 mod work;
+mod worker;
 
 pub use codes::CODES;
+pub use described::{Described, describe_program};
 pub use hash::{Situation, kernel_key, strategy_hash};
 pub use kernel::{KernelCost, WorkerCommand};
 pub use lathe_measure::codes as store_codes;
@@ -35,15 +38,13 @@ pub use online::{Online, OnlineTuning, Step};
 pub use order::order;
 pub use packed::{read_text as read_packed, unpacked};
 pub use plot::{Dot, plot, svg};
-pub use programs::{
-    Counted, Described, ProgramTuned, ProgramTuning, count, describe_program, sample, tune_program,
-};
+pub use programs::{Counted, ProgramTuned, ProgramTuning, count, sample, tune_program};
 pub use recorded::t4;
 pub use search::{Found, Progress, Tuner};
 pub use space::{StrategySpace, strategy_space};
 pub use stored::{ForSizes, stored_winner, stored_winners};
 pub use tuning::{KernelTuned, KernelTuning, tune_kernel};
-pub use work::work;
+pub use worker::work;
 
 use lathe_diagnostics::Diagnostic;
 use lathe_space::{Generate, Space, SpaceDef};

@@ -14,7 +14,7 @@ use lathe_diagnostics::Diagnostic;
 use lathe_ir::Function;
 use lathe_measure::rounds::Processors;
 use lathe_measure::stats::Summary;
-use lathe_measure::worker::{Race, Rule, serve};
+use lathe_measure::worker::{Race, Rule};
 use lathe_measure::{Plan, rounds};
 use lathe_runtime::{Engine, Pool};
 use lathe_space::Values;
@@ -76,7 +76,7 @@ const SAMPLE: Duration = Duration::from_millis(2);
 /// What compiling a configuration came to, and the seconds it took.
 type Made = (Result<(Schedule, Built), Invalid>, f64);
 
-struct Work {
+pub(super) struct Work {
     setup: Setup,
     program: Program,
     kernel: Function,
@@ -92,33 +92,6 @@ struct Work {
     reference: Option<Reference>,
     /// Where compiling may run: not only where measuring does.
     processors: Option<Processors>,
-}
-
-/// Answers the tuner on standard input and output until it closes them: the hidden command of `lathe`.
-///
-/// # Errors
-/// When a pipe breaks.
-pub fn work() -> std::io::Result<()> {
-    let (input, output) = (std::io::stdin().lock(), std::io::stdout().lock());
-    serve(input, output, Any::start, |work, question, running| match work {
-        Any::Kernel(work) => work.answer(question, running),
-        Any::Source(work) => work.answer(question, running),
-    })
-}
-
-/// A kernel with its strategy, or one whose source is in a device's language.
-enum Any {
-    Kernel(Box<Work>),
-    Source(Box<super::sources::Work>),
-}
-
-impl Any {
-    fn start(setup: Json) -> Result<Any, Diagnostic> {
-        Ok(match super::sources::Setup::of(&setup) {
-            Some(setup) => Any::Source(Box::new(super::sources::Work::start(setup)?)),
-            None => Any::Kernel(Box::new(Work::start(setup)?)),
-        })
-    }
 }
 
 /// Why a configuration of a device has no time. After some failures no later call of the same process would succeed: it
@@ -139,7 +112,7 @@ pub(super) fn failed(d: &Diagnostic) -> Invalid {
 }
 
 impl Work {
-    fn start(setup: Json) -> Result<Work, Diagnostic> {
+    pub fn start(setup: Json) -> Result<Work, Diagnostic> {
         let wrong = |e: String| Diagnostic::error(lathe_measure::codes::WORKER, e);
         let setup: Setup = serde_json::from_value(setup).map_err(|e| wrong(e.to_string()))?;
         let program = Program::open(&setup.file).map_err(|f| wrong(f.to_string()))?;
@@ -174,7 +147,7 @@ impl Work {
         })
     }
 
-    fn answer(&mut self, question: Json, running: &mut dyn FnMut()) -> Result<Json, Invalid> {
+    pub fn answer(&mut self, question: Json, running: &mut dyn FnMut()) -> Result<Json, Invalid> {
         let broken =
             |e: serde_json::Error| Invalid::new(Why::Runtime, format!("a message of the tuner: {e}"));
         match serde_json::from_value(question).map_err(broken)? {

@@ -9,8 +9,8 @@ mod work;
 pub(super) use work::Work;
 
 use super::codes;
+use super::described::Described;
 use super::kernel::{Bounds, KernelCost, WorkerCommand};
-use super::programs::{Described, ProgramTuning};
 use lathe_diagnostics::Diagnostic;
 use lathe_measure::cost::{Comparator, Gold};
 use lathe_measure::store::{Device, hash_of, hash_of_file};
@@ -96,25 +96,28 @@ pub(super) struct Prepared {
     pub texts: Vec<String>,
 }
 
+/// How a kernel is tuned.
+pub(super) struct Asked<'a> {
+    pub seed: u64,
+    pub memory: Option<u64>,
+    /// Time for one configuration while there is no best to derive it from.
+    pub first: Duration,
+    pub jobs: usize,
+    pub runs: Option<usize>,
+    /// What an array must be, and its parameter.
+    pub gold: Option<(&'a Gold, Option<&'a Path>)>,
+    pub device: Option<&'a str>,
+    pub worker: &'a WorkerCommand,
+}
+
 /// Prepares the tuning of a kernel without a host program.
 ///
 /// # Errors
-/// `E1087` where its directives leave something open; `E0841` where there is no such device; `E1088` for options that do
-/// not apply.
-pub(super) fn prepare(
-    described: &Described,
-    k: &Kernel,
-    t: &ProgramTuning,
-    worker: &WorkerCommand,
-) -> Result<Prepared, Diagnostic> {
+/// `E1087` where its directives leave something open; `E0841` where there is no such device; `E1088` for a function that
+/// compares results.
+pub(super) fn prepare(described: &Described, k: &Kernel, t: &Asked) -> Result<Prepared, Diagnostic> {
     complete(described, k)?;
-    for (given, option) in [(t.side_by_side, "--side-by-side"), (t.negative, "--negative-costs")] {
-        if given {
-            let text = format!("{option} does not apply to a kernel that runs on a device");
-            return Err(Diagnostic::error(codes::OPTIONS, text).help("its cost is its time there"));
-        }
-    }
-    let info = device(k, t.device.as_deref())?;
+    let info = device(k, t.device)?;
     let engine = Engine::named(&info.id)?;
     let texts = texts(described, k)?;
     let setup = Setup {
@@ -123,7 +126,7 @@ pub(super) fn prepare(
         hash: hash_of(&texts.iter().map(String::as_str).collect::<Vec<_>>()),
         device: info.id.clone(),
         seed: t.seed,
-        gold: t.gold.as_ref().map(|(g, of)| GoldSetup::new(g, of.as_deref())).transpose()?,
+        gold: t.gold.map(|(g, of)| GoldSetup::new(g, of)).transpose()?,
     };
     let rule = match t.runs {
         Some(n) => Rule { min: n, max: n, warmup: 0, time: t.first, precision: 0.0, ..Rule::default() },
@@ -133,8 +136,8 @@ pub(super) fn prepare(
     let runs = (rule.max + rule.warmup + 1) as f64;
     let copies = bytes(described, k) as f64 / SLOWEST * runs;
     let around = Duration::try_from_secs_f64(copies).unwrap_or(t.first);
-    let bounds = Bounds { memory: t.limits.memory, batch: t.jobs, rule, around };
-    let cost = KernelCost::new(worker, &setup, Values::new(), t.first, bounds)?;
+    let bounds = Bounds { memory: t.memory, batch: t.jobs, rule, around };
+    let cost = KernelCost::new(t.worker, &setup, Values::new(), t.first, bounds)?;
     Ok(Prepared {
         cost,
         device: Device { name: format!("{} ({}, {})", info.name, info.kind, info.arch), vector_bytes: 0 },

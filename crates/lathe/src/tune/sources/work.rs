@@ -2,8 +2,7 @@
 
 use super::data::{Given, make};
 use super::{Setup, codes, number, texts};
-use crate::tune::describe_program;
-use crate::tune::programs::Described;
+use crate::tune::described::{Described, describe_program};
 use crate::tune::work::{Question, failed, timing};
 use lathe_diagnostics::Diagnostic;
 use lathe_measure::cost::Gold;
