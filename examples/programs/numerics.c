@@ -54,3 +54,32 @@ void csr_product(const double value[restrict Z], const int32_t column[restrict Z
     }
 }
 #endif
+
+#ifdef KERNEL_fft
+static void step(const double re[restrict 2 * M][B], const double im[restrict 2 * M][B], double a[restrict 2 * M][B],
+    double b[restrict 2 * M][B], const double cosine[restrict M], const double sine[restrict M]) {
+    for (int k = 0; k < M; k++)
+        for (int c = 0; c < B; c++) {
+            const double x = re[k][c] - re[k + M][c], y = im[k][c] - im[k + M][c];
+            a[2 * k][c] = re[k][c] + re[k + M][c];
+            b[2 * k][c] = im[k][c] + im[k + M][c];
+            a[2 * k + 1][c] = x * cosine[k] + y * sine[k];
+            b[2 * k + 1][c] = y * cosine[k] - x * sine[k];
+        }
+}
+
+void fft(double re[restrict 2 * M][B], double im[restrict 2 * M][B], const double cosine[restrict 2 * H][M],
+    const double sine[restrict 2 * H][M], const int32_t order[restrict 2 * M], double real[restrict 2 * M][B],
+    double imaginary[restrict 2 * M][B]) {
+    static double a[2 * M][B], b[2 * M][B];
+    for (int t = 0; t < H; t++) {
+        step(re, im, a, b, cosine[2 * t], sine[2 * t]);
+        step(a, b, re, im, cosine[2 * t + 1], sine[2 * t + 1]);
+    }
+    for (int i = 0; i < 2 * M; i++)
+        for (int c = 0; c < B; c++) {
+            real[i][c] = re[order[i]][c];
+            imaginary[i][c] = im[order[i]][c];
+        }
+}
+#endif

@@ -208,6 +208,13 @@ pub enum StmtKind {
     Assume {
         cond: Expr,
     },
+    /// `(a, b) = norms(x)`, or `scale(x)`: a kernel with several results, or none. (One with one result is an assignment
+    /// to a name, as what a function gives is.)
+    Call {
+        results: Vec<Ident>,
+        kernel: Ident,
+        args: Vec<CallArg>,
+    },
     /// Ends the innermost `for` or `while`.
     Break,
     /// `print(…)`, in debug builds.

@@ -387,6 +387,7 @@ impl Choice {
                     self.in_expr(cond);
                     self.in_line(says);
                 }
+                StmtKind::Call { args, .. } => args.iter_mut().for_each(|a| self.in_expr(&mut a.value)),
                 StmtKind::Break => {}
             }
         }

@@ -142,7 +142,10 @@ fn lower_all(
     for (item, _) in items {
         match item {
             Item::Struct(s) => globals.declare_struct(s, errors),
-            Item::Kernel(k) => globals.callables.push(k.name.text.clone()),
+            Item::Kernel(k) => {
+                globals.callables.push(k.name.text.clone());
+                globals.kernels.entry(k.name.text.clone()).or_insert_with(|| k.clone().into());
+            }
             Item::Fun(f, _) => globals.callables.push(f.name.to_string()),
             _ => {}
         }

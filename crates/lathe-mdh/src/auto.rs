@@ -8,6 +8,7 @@ mod inner;
 mod scatter;
 mod short;
 
+use self::chain::Chain;
 use crate::around::Around;
 use crate::choose::{Setting, choose};
 use crate::codes;
@@ -25,6 +26,9 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug)]
 pub struct Auto {
     pub strategy: Strategy,
+    /// The same steps: those for a whole function, and those that a compute's decisions became, with its label. Where
+    /// one of these is refused, the others still hold.
+    pub parts: Vec<(Option<String>, Strategy)>,
     /// The function that the decisions are about: scans of reductions are two computes.
     pub func: Function,
     /// Per compute, in the order of the text: its label, and the decisions or why there are none; except those with
@@ -74,6 +78,7 @@ pub fn searched(
         labels.iter().map(|l| Homomorphism::of(module, func, Some(l))).collect();
     let mut out = Auto {
         strategy: Strategy::Id,
+        parts: Vec::new(),
         func: func.clone(),
         computes: Vec::new(),
         chains: Vec::new(),
@@ -97,6 +102,7 @@ pub fn searched(
         steps.extend(c.begin());
         out.chains.push((c.labels.clone(), c.rows));
     }
+    out.parts.push((None, Strategy::Seq(steps)));
     for (label, h) in labels.iter().zip(read) {
         let chain = chains.iter().find(|c| c.labels.contains(label));
         // Their loops are decided with those of the chain.
@@ -127,11 +133,7 @@ pub fn searched(
         let refusable = !values.is_empty() && h.is_ok();
         match h.and_then(&mut one) {
             Ok((d, s)) => {
-                match s {
-                    Strategy::Seq(all) => steps.extend(all),
-                    Strategy::Id => {}
-                    other => steps.push(other),
-                }
+                out.parts.push((Some(label.clone()), s));
                 out.computes.push((label.clone(), Ok(d)));
             }
             Err(_) if tabled.contains(label) => {}
@@ -144,11 +146,23 @@ pub fn searched(
         return Err(Diagnostic::error(codes::FREE, format!("these decisions have no parameter `{n}`"))
             .help(format!("their parameters: {}", names.join(", "))));
     }
-    chains.iter().filter(|_| setting.threads > 1).for_each(|c| steps.extend(c.end()));
-    if !steps.is_empty() {
-        out.strategy = Strategy::Seq(steps);
-    }
+    let ends = chains.iter().filter(|_| setting.threads > 1).flat_map(Chain::end);
+    out.parts.push((None, Strategy::Seq(ends.collect())));
+    out.strategy = in_sequence(out.parts.iter().map(|p| &p.1));
     Ok(out)
+}
+
+/// The steps of all parts in one sequence.
+pub fn in_sequence<'a>(parts: impl IntoIterator<Item = &'a Strategy>) -> Strategy {
+    let mut steps = Vec::new();
+    for s in parts {
+        match s {
+            Strategy::Seq(all) => steps.extend(all.iter().cloned()),
+            Strategy::Id => {}
+            other => steps.push(other.clone()),
+        }
+    }
+    if steps.is_empty() { Strategy::Id } else { Strategy::Seq(steps) }
 }
 
 impl Auto {

@@ -1,4 +1,4 @@
-//! `fuse`: two adjacent loops become one (loop fusion).
+//! `fuse`: two loops of a block become one (loop fusion).
 
 use crate::args::{Args, IntoRefusal};
 use crate::codes;
@@ -7,15 +7,19 @@ use crate::nest::{around, substitute};
 use crate::rule;
 use crate::rule::Cursor;
 use crate::work::Work;
+use lathe_analysis::{Memory, Touched};
 use lathe_diagnostics::Diagnostic;
+use lathe_ir::stmt::block::{self, Item};
 use lathe_ir::visit::Path;
 use lathe_ir::{Function, Loop, Stmt, build};
-use lathe_strategy::Refusal;
+use lathe_strategy::evidence::Obligation;
+use lathe_strategy::{Claim, Refusal};
 
 rule! {
-    /// `fuse(B.i, C.i)` makes one loop of two that are adjacent and run over the same range: each iteration runs the
+    /// `fuse(B.i, C.i)` makes one loop of two that run over the same range: each iteration runs the
     /// body of the first loop and then that of the second. The loop keeps the first one's name. `fuse(i)` fuses the two
-    /// adjacent loops `i`. To fuse nests, fuse the outer loops, then the inner ones.
+    /// adjacent loops `i`. To fuse nests, fuse the outer loops, then the inner ones. What stands between the two loops, such as
+    /// the first value of a sum, moves in front of the fused loop; what uses results of the first loop moves behind it.
     ///
     /// **Legal** if every dependence keeps its order: no iteration of the second loop may depend on a later one of the
     /// first.
@@ -28,7 +32,7 @@ rule! {
     /// strategy s for two = fuse(B.i, C.i)
     /// ```
     pub static RULE = fuse, version 1, (first: one Loop, second: optional Loop), apply,
-        "loop fusion: makes one loop of two adjacent ones";
+        "loop fusion: makes one loop of two of a block";
 }
 
 fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
@@ -42,7 +46,12 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
             let func = Function { body: crate::work::widened(&cursor.func.body), ..cursor.func.clone() };
             let wider = Cursor { func: &func, ..cursor.clone() };
             let found = (cursor.focus.is_empty()).then(|| pair(&wider, work, &first, second.as_deref()));
-            let Some(Ok(found)) = found else { return Err(refusal) };
+            let Some(Ok(found)) = found else {
+                return match in_block(cursor, work, &first, second.as_deref())? {
+                    Some(found) => with_others_between(work, &found),
+                    None => Err(refusal),
+                };
+            };
             work.widen_lifetimes();
             found
         }
@@ -53,10 +62,95 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     let Some((&position, up)) = a.split_last() else {
         return Err(work.refuse(codes::SHAPE, "`fuse`: the loops are not adjacent"));
     };
-    let second_body = substitute(&lb.body, lb.binder.id, build::var(&la.binder));
-    let body = Stmt::seq([la.body.clone(), second_body]);
-    let fused = around(&la, &sa.places().union(sb.places()), body);
-    work.replace_pair(up, position, fused)?;
+    work.replace_pair(up, position, joined((&la, &sa), (&lb, &sb)))
+}
+
+/// The loop that runs both bodies.
+fn joined(a: (&Loop, &Stmt), b: (&Loop, &Stmt)) -> Stmt {
+    let second_body = substitute(&b.0.body, b.0.binder.id, build::var(&a.0.binder));
+    let body = Stmt::seq([a.0.body.clone(), second_body]);
+    around(a.0, &a.1.places().union(b.1.places()), body)
+}
+
+/// Two loops of one block with other statements between them.
+struct InBlock {
+    block: Path,
+    items: Vec<Item>,
+    /// The entries that are the two loops, and where they are in the tree.
+    first: (usize, Path),
+    second: (usize, Path),
+}
+
+/// The only such pair of these names, if there is one.
+fn in_block(
+    cursor: &Cursor,
+    work: &Work,
+    first: &str,
+    second: Option<&str>,
+) -> Result<Option<InBlock>, Refusal> {
+    let firsts = find_all_loops(cursor, work.rule(), first)?;
+    let seconds = match second {
+        Some(s) => find_all_loops(cursor, work.rule(), s)?,
+        None => firsts.clone(),
+    };
+    let mut found = None;
+    for (a, b) in firsts.iter().flat_map(|a| seconds.iter().map(move |b| (a, b))).filter(|(a, b)| a < b) {
+        let same = a.iter().zip(b).take_while(|(x, y)| x == y).count();
+        let block = a[..same].to_vec();
+        let items = block::flat(work.at(&block)?);
+        let entry = |p: &Path| -> Result<Option<usize>, Refusal> {
+            let address = work.at(p)?.address();
+            Ok(items.iter().position(|i| matches!(i, Item::Do(s) if s.address() == address)))
+        };
+        if let (Some(x), Some(y)) = (entry(a)?, entry(b)?) {
+            if found.is_some() {
+                return Ok(None);
+            }
+            found = Some(InBlock { block, items, first: (x, a.clone()), second: (y, b.clone()) });
+        }
+    }
+    Ok(found)
+}
+
+fn with_others_between(work: &mut Work, found: &InBlock) -> Result<(), Refusal> {
+    let (la, sa) = require_serial(work, loop_at_work(work, &found.first.1)?, "fuse")?;
+    let (lb, sb) = require_serial(work, loop_at_work(work, &found.second.1)?, "fuse")?;
+    same_range(work, &found.first.1, (&la, &sa), (&lb, &sb))?;
+    let memory = Memory::of(work.func());
+    let mut behind = memory.touched(&sa).as_ref().clone();
+    let conflict = |a: &Touched, b: &Touched| {
+        let one = |a: &Touched, b: &Touched| a.writes.iter().any(|p| b.writes(*p) || b.reads(*p));
+        a.anything || b.anything || one(a, b) || one(b, a)
+    };
+    // In front of the fused loop, as far as nothing that stays behind it is concerned.
+    let (mut new, mut rest) = (found.items[..found.first.0].to_vec(), Vec::new());
+    for item in &found.items[found.first.0 + 1..found.second.0] {
+        let here = match item {
+            Item::Do(s) => memory.touched(s).as_ref().clone(),
+            Item::Let(_, e, _) => Touched { reads: memory.read_by(e), ..Touched::default() },
+            Item::Alloc(..) => Touched::default(),
+        };
+        if !conflict(&here, &behind) {
+            new.push(item.clone());
+        } else if let Item::Do(s) = item {
+            behind.reads.extend(&here.reads);
+            behind.writes.extend(&here.writes);
+            behind.anything |= here.anything;
+            rest.push(Item::Do(s.clone()));
+        } else {
+            return Err(
+                work.refuse(codes::SHAPE, "`fuse`: a `let` between the loops depends on the first one")
+            );
+        }
+    }
+    new.push(Item::Do(joined((&la, &sa), (&lb, &sb))));
+    new.extend(rest);
+    new.extend(found.items[found.second.0 + 1..].iter().cloned());
+    let lives_longer = found.items[found.first.0..].iter().any(|i| matches!(i, Item::Alloc(..)));
+    work.replace_checked(&found.block, block::rebuilt(new))?;
+    if lives_longer {
+        work.oblige(Obligation::by_rule(Claim::LifetimeOnly));
+    }
     Ok(())
 }
 

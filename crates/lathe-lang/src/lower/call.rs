@@ -22,7 +22,7 @@ const BITS: [(&str, BinOp); 7] = [
 ];
 
 /// Whether kernels have a function of this name that nobody declares.
-fn built_in(name: &str) -> bool {
+pub(super) fn built_in(name: &str) -> bool {
     let own = numpy::own_name(name);
     ["select", "min", "max", "xor"].contains(&own)
         || Scalar::from_name(own).is_some()
@@ -111,7 +111,10 @@ impl Cx<'_> {
         if self.globals.callables.iter().any(|c| c == name) {
             let message = format!("calling `{name}` in an expression is not available yet");
             self.error(codes::NOT_YET, message, span, "a kernel, or a fun on arrays");
-            self.help("expressions call funs that take scalars and give an expression of them");
+            self.help(
+                "expressions call funs that take scalars and give an expression of them; kernels are called as \
+                 statements, `y = norm(x)`",
+            );
             return;
         }
         if REDUCERS.contains(&name) || self.globals.ops.contains_key(name) {

@@ -67,6 +67,7 @@ pub fn name_parts(stmts: &mut [ast::Stmt]) {
             | StmtKind::Assume { .. }
             | StmtKind::Print { .. }
             | StmtKind::Assert { .. }
+            | StmtKind::Call { .. }
             | StmtKind::Break => {}
         }
     }

@@ -167,11 +167,13 @@ impl Cx<'_> {
 
     /// `C`, `C.2`, … or the user's own.
     pub fn label(&mut self, user: Option<&Ident>, target: &str) -> Label {
-        let n = self.labels.entry(target.to_string()).or_insert(0);
+        let target = self.as_labelled(target);
+        let user_text = user.map(|u| self.label_in_call(&u.text));
+        let n = self.labels.entry(target.clone()).or_insert(0);
         *n += 1;
-        let text = match user {
-            Some(u) => u.text.clone(),
-            None if *n == 1 => target.to_string(),
+        let text = match user_text {
+            Some(text) => text,
+            None if *n == 1 => target,
             None => format!("{target}.{n}"),
         };
         if !self.used_labels.insert(text.clone())

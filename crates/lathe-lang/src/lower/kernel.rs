@@ -215,6 +215,13 @@ impl Cx<'_> {
     fn statement(&mut self, s: &ast::Stmt) -> Option<Vec<Item>> {
         self.st = Statement::default();
         match &s.kind {
+            S::Assign { label: None, target, op: ast::AssignOp::Set, value, ranges }
+                if ranges.is_empty() && self.calls_kernel(target, value).is_some() =>
+            {
+                let (result, kernel, args) = self.calls_kernel(target, value)?;
+                self.kernel_call(&[result], &kernel, args, s.span)
+            }
+            S::Call { results, kernel, args } => self.kernel_call(results, kernel, args, s.span),
             S::Assign { label, target, op, value, ranges } => {
                 let a = Assignment { label: label.as_ref(), target, op: *op, value, ranges, span: s.span };
                 self.assign(&a).map(|s| vec![Item::Do(s)])
@@ -394,7 +401,7 @@ fn pair() -> Type {
 }
 
 /// The names in an extent.
-fn names_of(e: &ast::Expr, out: &mut Vec<Ident>) {
+pub(super) fn names_of(e: &ast::Expr, out: &mut Vec<Ident>) {
     match &e.kind {
         K::Name(n) => out.push(Ident { text: n.clone(), span: e.span }),
         K::Unary(_, a) | K::Field(a, _) | K::Component(a, ..) => names_of(a, out),

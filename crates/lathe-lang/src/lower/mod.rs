@@ -14,6 +14,7 @@ pub mod fun;
 pub mod index;
 mod inline;
 pub mod kernel;
+mod kernel_call;
 mod log;
 pub mod numpy;
 pub mod ops;

@@ -63,6 +63,13 @@ pub struct Statement {
     pub index_notation: bool,
 }
 
+/// A kernel whose statements are being written in place of a call.
+pub struct Frame {
+    pub kernel: String,
+    /// The first number that was free when the call began.
+    pub first: u32,
+}
+
 /// Everything that lowering a function needs.
 pub struct Cx<'a> {
     pub globals: &'a Globals,
@@ -78,6 +85,10 @@ pub struct Cx<'a> {
     pub used_labels: HashSet<String>,
     pub sizes: HashSet<VarId>,
     pub st: Statement,
+    /// Kernels whose statements are being written in place of calls, innermost last.
+    pub calls: Vec<Frame>,
+    /// Statements that were written so.
+    pub written: usize,
     /// `print` and `assert`.
     pub log: super::log::Log,
 }
@@ -96,6 +107,8 @@ impl<'a> Cx<'a> {
             used_labels: HashSet::new(),
             sizes: HashSet::new(),
             st: Statement::default(),
+            calls: Vec::new(),
+            written: 0,
             log: super::log::Log::default(),
         }
     }

@@ -21,6 +21,8 @@ pub struct Globals {
     pub ops: BTreeMap<String, (CombineOp, Span)>,
     /// Names of kernels and funs.
     pub callables: Vec<String>,
+    /// Kernels, which statements of kernels can call.
+    pub kernels: BTreeMap<String, Arc<ast::Kernel>>,
     /// Those that expressions of kernels can call.
     pub funs: BTreeMap<String, ScalarFun>,
 }

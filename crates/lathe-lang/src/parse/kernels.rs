@@ -2,7 +2,8 @@
 
 use super::Parser;
 use crate::ast::{
-    AssignOp, Derived, Expr, ExprKind, Ident, Kernel, Printed, Range, Stmt, StmtKind, TypeParam, UnOp,
+    AssignOp, CallArg, Derived, Expr, ExprKind, Ident, Kernel, Printed, Range, Stmt, StmtKind, TypeParam,
+    UnOp,
 };
 use crate::codes;
 use lathe_syntax::{Expressions, Read, Rules, Tok, WORDS};
@@ -218,8 +219,25 @@ impl Parser<'_> {
         Ok(Range { index, bounds })
     }
 
+    /// `'(' names ')' '=' kernel '(' arguments ')'`
+    fn call_of_several(&mut self) -> Read<StmtKind> {
+        let results = self.listed("(", ")", |p| p.ident("an array's name"))?;
+        self.expect("=")?;
+        let call = self.postfix()?;
+        match called(&call) {
+            Some((kernel, args)) => Ok(StmtKind::Call { results, kernel, args }),
+            None => {
+                let text = "several arrays are assigned to by the call of a kernel only";
+                Err(self.error(codes::EXPECTED, text, call.span, "not a call"))
+            }
+        }
+    }
+
     /// `[label ':'] target op expr ['where' ranges]`
     pub(super) fn assignment(&mut self) -> Read<StmtKind> {
+        if self.is("(") {
+            return self.call_of_several();
+        }
         let mut label = None;
         if self.is_name() && self.is_at(1, ":") {
             label = Some(self.ident("a label")?);
@@ -240,6 +258,9 @@ impl Parser<'_> {
                 REDUCING.iter().find(|r| r.0 == name).map_or(AssignOp::Set, |r| r.1)
             }
             _ => {
+                if let Some((kernel, args)) = called(&target).filter(|_| label.is_none()) {
+                    return Ok(StmtKind::Call { results: Vec::new(), kernel, args });
+                }
                 let mut d = self.unexpected("`=` or `+=`, `*=`, `min=`, `max=`, `any=`, `all=`");
                 let near = lathe_diagnostics::nearest(target.as_name().unwrap_or(""), WORDS.iter().copied());
                 d.help = near.map(|near| format!("did you mean `{near}`?")).or(d.help);
@@ -273,4 +294,10 @@ impl Parser<'_> {
         }
         Ok(StmtKind::Assign { label, target, op, value, ranges })
     }
+}
+
+/// `name(arguments)`
+fn called(e: &Expr) -> Option<(Ident, Vec<CallArg>)> {
+    let ExprKind::Call(f, args) = &e.kind else { return None };
+    Some((Ident { text: f.as_name()?.to_string(), span: f.span }, args.clone()))
 }

@@ -112,6 +112,7 @@ fn assigned(stmts: &[Stmt], names: &mut Vec<String>) {
                 assigned(then, names);
                 assigned(other.as_deref().unwrap_or_default(), names);
             }
+            StmtKind::Call { results, .. } => names.extend(results.iter().map(|r| r.text.clone())),
             StmtKind::Let { .. }
             | StmtKind::Var { .. }
             | StmtKind::Assume { .. }

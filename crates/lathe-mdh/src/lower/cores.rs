@@ -228,7 +228,8 @@ pub fn rounding(h: &Shaped, loops: &Loops, out: &mut Vec<Strategy>) {
     }
 }
 
-/// Results that R3 puts into the first memory bypass the caches, where whole vectors of them are stored once.
+/// Results that R3 puts into the first memory bypass the caches, where whole vectors of them are stored once; but not
+/// those whose old values are read, which are in a cache by then (and an update `op=` is no plain store).
 pub fn streaming(
     h: &Shaped,
     model: &Model,
@@ -240,14 +241,15 @@ pub fn streaming(
     let scans = h.h.dims.iter().any(|d| matches!(d.combine, Combine::Scan(_)));
     let lanes = scans || loops.digits().any(|d| matches!(d.kind, Kind::Lanes(_)));
     let written = |o: &str| copies.outputs().filter(|c| c.operand_name(h) == o).count();
-    for w in d.writes.iter().filter(|_| lanes) {
+    let read = h.h.inputs.iter().any(|i| h.h.outputs.iter().any(|o| i.buffer.id == o.buffer.id));
+    for w in d.writes.iter().filter(|_| lanes && !read) {
         let cached = |r: &usize| model.memories.get(*r).is_some_and(|m| m.implicit);
         let mut levels = loops.digits().filter_map(|x| x.level).peekable();
         let far = levels.peek().is_some() && levels.all(|l| !at(&w.region, l).is_some_and(cached));
         match (far, written(&w.buffer)) {
             (true, 0) if h.h.op.is_none() => {
                 // One label for all that a statement writes.
-                out.push(call("nontemporal", vec![name(&loops.label)]));
+                out.push(attempt(call("nontemporal", vec![name(&loops.label)])));
                 return;
             }
             (true, 0) if scans => {

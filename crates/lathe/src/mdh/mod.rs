@@ -19,6 +19,7 @@ mod patterns;
 mod pictures;
 mod raise;
 mod setting;
+mod siblings;
 mod space;
 mod sums;
 mod versions;

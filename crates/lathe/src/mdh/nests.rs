@@ -26,8 +26,9 @@ const NESTS: usize = 16;
 const CHECKED: usize = 2;
 /// What checking all nests may take ([`lathe_analysis::within_work`]).
 const WORK: u64 = 40_000_000;
-/// What checking one schedule may take.
-const CHECK: u64 = 10_000_000;
+/// What the loops of one nest may take, those inside of it apart, and what checking one schedule may take.
+const NEST: u64 = 6_000_000;
+const CHECK: u64 = 2_500_000;
 /// What all variables of a nest may take that get an element per iteration.
 const EXPANDED: i64 = 64 << 20;
 /// Iterations of another loop side by side, and the width of tiles for results in registers. The model knows too little
@@ -66,10 +67,12 @@ fn each(set: &Setting, mut v: Version, sizes: &BTreeMap<String, i64>) -> Version
     let (mut left, mut made) = (NESTS, Made::of(&v.func));
     // From the last one to the first: paths of earlier ones stay what they are.
     for path in all.into_iter().rev() {
-        match nest(set, &made, &path, sizes, &cost, &mut left) {
-            Ok(Some(next)) => made = next,
-            Ok(None) => {}
-            Err(d) => {
+        let found = nest(set, &made, &path, sizes, &cost, &mut left);
+        let so_far = found.as_ref().ok().and_then(Option::as_ref).unwrap_or(&made);
+        match (sums::in_registers(set, so_far, &path), found) {
+            (Some(next), _) | (None, Ok(Some(next))) => made = next,
+            (None, Ok(None)) => {}
+            (None, Err(d)) => {
                 let label = label(&v.func.body, &path);
                 v.notes.push(format!(
                     "the loops around `{label}` are left as written: {}: {}",
@@ -95,7 +98,7 @@ fn nest(
         return Ok(None);
     }
     *left -= 1;
-    let (whole, refused) = best(set, start, path, sizes, cost);
+    let (whole, refused) = lathe_analysis::within_work(NEST, || best(set, start, path, sizes, cost));
     if whole.is_some() && refused.is_none() {
         return Ok(whole);
     }
@@ -158,6 +161,7 @@ fn best(
         }
     };
     offer(sums::in_lanes(set, whole, path));
+    offer(sums::on_threads(set, whole, path, sizes));
     let refused = match apart(set, whole, path, sizes) {
         Ok(start) => affine(set, &start, (path, sizes), (least, cost), &mut offer).err(),
         Err(d) => Some(d),
@@ -285,7 +289,7 @@ pub(super) fn apart(
 }
 
 /// How many bytes a buffer takes.
-fn bytes(func: &Function, sizes: &BTreeMap<String, i64>) -> impl Fn(&Buffer) -> i64 + use<> {
+pub(super) fn bytes(func: &Function, sizes: &BTreeMap<String, i64>) -> impl Fn(&Buffer) -> i64 + use<> {
     let values: HashMap<_, _> =
         func.sizes.iter().filter_map(|b| Some((b.id, *sizes.get(&*b.name)?))).collect();
     move |b| {

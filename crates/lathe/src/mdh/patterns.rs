@@ -96,9 +96,10 @@ fn decided(
     let sizes =
         if exact { BTreeMap::new() } else { lathe_mdh::sizes::examples(w.set.module, &closed, known) };
     let set = Setting { func: &closed, ..w.set };
-    let Ok((strategy, chosen, notes)) = together(&set, &sizes) else {
+    let Ok((parts, chosen, notes)) = together(&set, &sizes) else {
         return Err("decisions are taken for the CPU model only: it runs as written".to_string());
     };
+    let strategy = lathe_mdh::auto::in_sequence(parts.iter().map(|p| &p.1));
     let (func, more, forms) =
         steps(first.into_iter().chain([call("open", None), strategy.clone()]).collect())?;
     let taken = super::Taken {

@@ -2,17 +2,23 @@
 
 use super::made::Made;
 use super::setting::Setting;
+use lathe_ir::interp::evaluate;
 use lathe_ir::names::{self, Role};
+use lathe_ir::stmt::block::{self, Item};
 use lathe_ir::visit::{self, Path};
-use lathe_ir::{Access, BufId, Executor, Function, Param, Stmt, VarId};
+use lathe_ir::{Access, BufId, Executor, Function, Param, Stmt, StmtKind, VarId};
 use lathe_poly::Affine;
 use lathe_transform::names::labels_in;
 use lathe_transform::{Arg, Args};
+use std::collections::BTreeMap;
 
 /// Vectors of partial results side by side.
 const VECTORS: i64 = 2;
 /// Loops that are looked at in one nest.
 const LOOPS: usize = 8;
+/// Blocks of a loop for each thread, and the fewest iterations of one.
+const BLOCKS: i64 = 4;
+const BLOCK: i64 = 1 << 14;
 
 /// The nest with every such loop in lanes; `None` if there is none that takes them.
 pub(super) fn in_lanes(set: &Setting, start: &Made, nest: &Path) -> Option<Made> {
@@ -26,14 +32,87 @@ pub(super) fn in_lanes(set: &Setting, start: &Made, nest: &Path) -> Option<Made>
     (made.steps.len() > start.steps.len()).then_some(made)
 }
 
+/// The nest with what loops that may end early combine into one element kept in a register: no compiler may put off the stores of
+/// loops with checks in them. `None` if there are none.
+pub(super) fn in_registers(set: &Setting, start: &Made, nest: &Path) -> Option<Made> {
+    let mut found = Vec::new();
+    visit::walk(visit::at(&start.func.body, nest)?, &mut |s, p| {
+        let Some(l) = s.as_loop().filter(|l| l.exec == Executor::Serial) else { return true };
+        let (mut checks, mut sums) = (false, Vec::new());
+        for item in block::flat(&l.body) {
+            let Item::Do(s) = item else { continue };
+            checks |= matches!(s.kind(), StmtKind::Check { .. });
+            let stays = |a: &&Access| !a.indices.iter().any(|e| visit::vars_of(e).contains(&l.binder.id));
+            let target = s.as_reduce().and_then(|r| r.targets.first()).filter(stays);
+            if let (Some(t), Some(label)) = (target, s.label()) {
+                sums.extend(t.view.buffer().map(|b| (b, names::around(label, &l.binder.name))));
+            }
+        }
+        if checks && !sums.is_empty() {
+            let at: Path = nest.iter().chain(p).copied().collect();
+            found.push((at, sums));
+        }
+        true
+    });
+    let mut made = start.clone();
+    for (path, sums) in found.into_iter().rev() {
+        for (buffer, at) in sums {
+            let mut args = Args::default();
+            args.push(None, Arg::Path(array(&start.func, buffer)?));
+            args.push(Some("at"), Arg::Path(at));
+            made = made.then(set, &path, "accumulate", &args).unwrap_or(made);
+        }
+    }
+    (made.steps.len() > start.steps.len()).then_some(made)
+}
+
+/// The loop of a nest in blocks for threads, each with partial results of its own, and these in lanes; `None` if the nest
+/// is no such loop, or is too short.
+pub(super) fn on_threads(
+    set: &Setting,
+    start: &Made,
+    nest: &Path,
+    sizes: &BTreeMap<String, i64>,
+) -> Option<Made> {
+    let threads = set.machine.threads as i64;
+    let s = visit::at(&start.func.body, nest)?;
+    let (l, names) = (s.as_loop()?, summed(&start.func, s)?);
+    let known = start.func.sizes.iter().filter_map(|b| Some((b.id, *sizes.get(&*b.name)?))).collect();
+    let n = evaluate(&l.hi, &known)?.checked_sub(evaluate(&l.lo, &known)?)?;
+    let whole = set.machine.vector_bytes as i64 * VECTORS;
+    let block = n.checked_div(BLOCKS * threads)?.max(BLOCK) / whole * whole;
+    if threads < 2 || n < 2 * block {
+        return None;
+    }
+    let own = names::around(&names.labels[0], &names.var);
+    let (outer, inner) = (Role::Outer.of(&own), Role::Inner.of(&names.var));
+    let step = |m: &Made, rule: &str, args: Vec<Arg>, name: Option<&String>| {
+        let mut all = Args::default();
+        args.into_iter().for_each(|a| all.push(None, a));
+        name.into_iter().for_each(|n| all.push(Some("name"), Arg::Path(n.clone())));
+        m.then(set, nest, rule, &all).ok()
+    };
+    let at = |path: &String| Arg::Path(path.clone());
+    let mut made = step(start, "split", vec![Arg::Path(own), Arg::Int(block)], None)?;
+    let mut arrays = Vec::new();
+    for array in &names.arrays {
+        let part = Role::Cores.numbered(array, 1);
+        made = step(&made, "privatize", vec![at(array), at(&outer)], Some(&part))?;
+        arrays.push(part);
+    }
+    made = one(set, &made, nest, &Names { arrays, var: inner, ..names })?;
+    step(&made, "parallel", vec![at(&outer)], None)
+}
+
+/// Reductions of one loop: labels, the arrays that they combine into, each once, and the loop's variable.
 struct Names {
-    label: String,
-    array: String,
+    labels: Vec<String>,
+    arrays: Vec<String>,
     var: String,
     bytes: i64,
 }
 
-/// Serial loops around one reduction, of which each iteration takes the next elements.
+/// Serial loops around reductions alone, of which each iteration takes the next elements.
 fn loops(func: &Function, nest: &Path) -> Vec<(Path, Names)> {
     let mut out = Vec::new();
     let Some(root) = visit::at(&func.body, nest) else { return out };
@@ -48,26 +127,29 @@ fn loops(func: &Function, nest: &Path) -> Vec<(Path, Names)> {
 
 fn summed(func: &Function, s: &Stmt) -> Option<Names> {
     let l = s.as_loop().filter(|l| l.exec == Executor::Serial && l.step == 1)?;
-    let mut body = &l.body;
-    while let Some([one]) = body.as_seq() {
-        body = one;
-    }
-    let (label, r) = (body.label()?, body.as_reduce()?);
-    let [target] = r.targets.as_slice() else { return None };
     let v = l.binder.id;
-    let loads: Vec<Access> = r.values.iter().flat_map(visit::loads_of).collect();
     let moves = |a: &Access| a.indices.iter().any(|e| visit::vars_of(e).contains(&v));
-    let fits = r.licence && !moves(target) && loads.iter().any(moves);
-    if !fits || !loads.iter().all(|a| !moves(a) || next(a, v)) {
-        return None;
+    let (mut labels, mut arrays, mut bytes, mut left) = (Vec::new(), Vec::new(), 1, vec![&l.body]);
+    while let Some(s) = left.pop() {
+        if let Some(all) = s.as_seq() {
+            left.extend(all.iter().rev());
+            continue;
+        }
+        let (label, r) = (s.label()?, s.as_reduce()?);
+        let [target] = r.targets.as_slice() else { return None };
+        let loads: Vec<Access> = r.values.iter().flat_map(visit::loads_of).collect();
+        let fits = r.licence && !moves(target) && loads.iter().any(moves);
+        if !fits || !loads.iter().all(|a| !moves(a) || next(a, v)) {
+            return None;
+        }
+        labels.push(label.to_string());
+        let array = array(func, target.view.buffer()?)?;
+        if !arrays.contains(&array) {
+            arrays.push(array);
+        }
+        bytes = bytes.max(target.elem.bytes() as i64);
     }
-    let array = array(func, target.view.buffer()?)?;
-    Some(Names {
-        label: label.to_string(),
-        array,
-        var: l.binder.name.to_string(),
-        bytes: target.elem.bytes().max(1) as i64,
-    })
+    (!labels.is_empty()).then(|| Names { labels, arrays, var: l.binder.name.to_string(), bytes })
 }
 
 fn array(func: &Function, id: BufId) -> Option<String> {
@@ -92,9 +174,9 @@ fn one(set: &Setting, start: &Made, path: &Path, names: &Names) -> Option<Made> 
     if lanes < 2 {
         return None;
     }
-    let Names { label, var, array, .. } = names;
+    let Names { labels, var, arrays, .. } = names;
     let parts = lanes * VECTORS;
-    let own = names::around(label, var);
+    let own = names::around(&labels[0], var);
     let (outer, inner) = (Role::Outer.of(&own), Role::Inner.of(&own));
     let step = |m: &Made, rule: &str, args: Vec<Arg>, named: &[(&str, &str)]| {
         let mut all = Args::default();
@@ -103,12 +185,15 @@ fn one(set: &Setting, start: &Made, path: &Path, names: &Names) -> Option<Made> 
         m.then(set, path, rule, &all).ok()
     };
     let at = |path: &String| Arg::Path(path.clone());
-    let split = step(start, "split", vec![Arg::Path(own), Arg::Int(parts)], &[])?;
-    let mut made =
-        step(&split, "factor", vec![at(array), at(&inner)], &[("at", &outer), ("combine", "tree")])?;
+    let mut made = step(start, "split", vec![Arg::Path(own), Arg::Int(parts)], &[])?;
+    let mut first = Vec::new();
+    for array in arrays {
+        let before = made.func.clone();
+        made = step(&made, "factor", vec![at(array), at(&inner)], &[("at", &outer), ("combine", "tree")])?;
+        first.push(names::dimension(first_values(&before, &made.func)?, 0));
+    }
     made = step(&made, "separate", vec![at(&outer)], &[]).unwrap_or(made);
     made = step(&made, "vectorize", vec![at(&inner), Arg::Int(lanes)], &[])?;
-    let first = names::dimension(first_values(&split.func, &made.func)?, 0);
     // What follows makes it faster where it can be done.
     let mut more = |rule: &str, path: String, number: Option<i64>| {
         let args = std::iter::once(Arg::Path(path)).chain(number.map(Arg::Int)).collect();
@@ -120,13 +205,18 @@ fn one(set: &Setting, start: &Made, path: &Path, names: &Names) -> Option<Made> 
     more("unroll", Role::Outer.of(&inner), None);
     more("vectorize", rest.clone(), Some(lanes));
     more("unroll", Role::Outer.of(rest), None);
-    more("vectorize", first.clone(), Some(lanes));
-    more("unroll", Role::Outer.of(first), None);
-    for round in 0..(parts / 2).max(1).ilog2() {
-        let pairs = (parts / 2) >> round;
-        more("vectorize", Role::Parts.of(Role::Halve.nth(label, round as usize)), Some(pairs.min(lanes)));
+    for first in first {
+        more("vectorize", first.clone(), Some(lanes));
+        more("unroll", Role::Outer.of(first), None);
     }
-    more("fma", label.clone(), None);
+    for label in labels {
+        for round in 0..(parts / 2).max(1).ilog2() {
+            let pairs = (parts / 2) >> round;
+            let parts = Role::Parts.of(Role::Halve.nth(label, round as usize));
+            more("vectorize", parts, Some(pairs.min(lanes)));
+        }
+        more("fma", label.clone(), None);
+    }
     Some(made)
 }
 

@@ -6,12 +6,12 @@ use super::expand::{Chosen, Expander, Taken, why};
 use super::setting::{Setting, labels};
 use super::space::FreeSpace;
 use super::{DEFAULT_MODEL, STEP};
-use super::{nests, raise};
+use super::{nests, raise, siblings};
 use crate::applied::{Form, Version, on_loops};
 use crate::schedule::specialize;
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::Function;
-use lathe_mdh::auto::Auto;
+use lathe_mdh::auto::{Auto, in_sequence};
 use lathe_mdh::{Decisions, Homomorphism, Model};
 use lathe_poly::simplify::simplify_function;
 use lathe_space::{BinOp, Expr, Value, ValueRange, Values, eval};
@@ -205,7 +205,8 @@ fn best(set: &Setting, context: &Context, sizes: &BTreeMap<String, i64>) -> Resu
                 v = other;
             }
         }
-        if let Some(made) = raise::raised(set, sizes) {
+        let changed = [raise::raised(set, sizes), siblings::fused(set, sizes)];
+        for made in changed.into_iter().flatten() {
             let other = make(&Setting { func: &made.func, ..*set })?;
             if let Some(other) = other.filter(|o| cost(o) < cost(&v)) {
                 v = made.before(other);
@@ -248,14 +249,19 @@ fn decided(
         Err(d) if !set.params.is_empty() => return Err(d),
         other => other.ok(),
     };
-    if let Some((strategy, chosen, notes)) = decided {
+    if let Some((parts, chosen, notes)) = decided {
+        let strategy = in_sequence(parts.iter().map(|p| &p.1));
         match run(set, context, &strategy) {
             Ok(v) => {
                 let taken = taken(chosen, &strategy, start);
                 return Ok(Some(Version { taken, notes, ..v }));
             }
             Err(r) if !set.params.is_empty() => return Err(*r.diagnostic),
-            Err(_) => {}
+            Err(_) => {
+                if let Some(v) = as_far_as_possible(set, context, parts, (chosen, notes)) {
+                    return Ok(Some(v));
+                }
+            }
         }
     }
     if sizes.is_empty() {
@@ -264,9 +270,39 @@ fn decided(
     as_written(vec![format!("decisions need sizes ({}): the loops are as written", names(sizes))])
 }
 
+/// Parts of a strategy of which one or the other is refused: all others, where they still decide a compute; a note says
+/// why one has no decisions.
+fn as_far_as_possible(
+    set: &Setting,
+    context: &Context,
+    parts: Parts,
+    (mut chosen, mut notes): (Vec<Chosen>, Vec<String>),
+) -> Option<Version> {
+    let start = Instant::now();
+    let (mut kept, mut done) = (Vec::new(), None);
+    for (label, steps) in parts {
+        kept.push(steps);
+        match run(set, context, &in_sequence(&kept)) {
+            Ok(v) => done = Some(v),
+            Err(r) => {
+                kept.pop();
+                if let Some(label) = label {
+                    chosen.retain(|c| c.compute != label);
+                    notes.push(why(&label, &r.diagnostic));
+                }
+            }
+        }
+    }
+    let taken = taken(chosen, &in_sequence(&kept), start);
+    done.filter(|_| !taken.computes.is_empty()).map(|v| Version { taken, notes, ..v })
+}
+
 fn names(sizes: &BTreeMap<String, i64>) -> String {
     sizes.keys().map(String::as_str).collect::<Vec<_>>().join(", ")
 }
+
+/// Steps by the compute whose decisions they are, if they are one's.
+type Parts = Vec<(Option<String>, Strategy)>;
 
 /// What the cost model says of the whole function, changed by values of a search.
 ///
@@ -275,7 +311,7 @@ fn names(sizes: &BTreeMap<String, i64>) -> String {
 pub(super) fn together(
     set: &Setting,
     sizes: &BTreeMap<String, i64>,
-) -> Result<(Strategy, Vec<Chosen>, Vec<String>), Diagnostic> {
+) -> Result<(Parts, Vec<Chosen>, Vec<String>), Diagnostic> {
     let auto = whole(set, sizes)?;
     let model = Model::named(DEFAULT_MODEL)?;
     let (mut chosen, mut notes) = (Vec::new(), Vec::new());
@@ -288,7 +324,7 @@ pub(super) fn together(
             Err(d) => notes.push(why(label, d)),
         }
     }
-    Ok((auto.strategy, chosen, notes))
+    Ok((auto.parts, chosen, notes))
 }
 
 /// The parameters of `auto` for a function whose sizes are constants.
@@ -373,4 +409,51 @@ fn one_by_one(set: &Setting, context: &Context) -> Result<Version, Diagnostic> {
     let (func, steps, forms) = done;
     let taken = taken(chosen, &Strategy::Seq(kept), start);
     Ok(Version { taken, notes, ..Version::new(None, func, steps, forms) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lathe_strategy::Definitions;
+
+    struct Alone;
+
+    impl lathe_lang::Resolver for Alone {
+        fn load(&mut self, _: &str, name: &str) -> Result<(String, String), String> {
+            Err(format!("there is no file {name}"))
+        }
+    }
+
+    #[test]
+    fn one_refused_step_costs_one_computes_decisions() {
+        let text = "kernel two(A: f64[64, 64]) -> (B: f64[64, 64], C: f64[64, 64]) {
+            B[i, j] = A[i, j] + 1\n C[i, j] = A[i, j] * 2\n }";
+        let mut map = lathe_diagnostics::SourceMap::new();
+        let (p, _) = lathe_lang::load(&mut map, "two.lathe", text, &mut Alone).expect("is a program");
+        let machine = Machine::named("x86-64-v3").expect("is known");
+        let params = Values::new();
+        let func = p.module.functions.values().next().expect("has a kernel");
+        let set = Setting {
+            module: &p.module,
+            func,
+            machine: &machine,
+            model: None,
+            folder: Path::new(""),
+            params: &params,
+        };
+        let (mut parts, chosen, notes) = together(&set, &BTreeMap::new()).expect("decides");
+        let one = parts.iter_mut().find(|p| p.0.as_deref() == Some("B")).expect("has decisions");
+        one.1 = Strategy::Seq(vec![one.1.clone(), Strategy::Fail("no".to_string())]);
+        let none = Definitions::default();
+        let facts = |_: &str| None;
+        let v = as_far_as_possible(&set, &Context::new(&none, Some("two"), &facts), parts, (chosen, notes));
+        let v = v.expect("C has decisions");
+        assert_eq!(v.taken.computes.iter().map(|c| c.compute.as_str()).collect::<Vec<_>>(), ["C"]);
+        assert!(
+            v.taken.strategy.contains("vectorize(C.") && !v.taken.strategy.contains("vectorize(B."),
+            "{}",
+            v.taken.strategy
+        );
+        assert!(v.notes[0].starts_with("`B` is left as written"), "{:?}", v.notes);
+    }
 }

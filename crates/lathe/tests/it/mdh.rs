@@ -319,3 +319,46 @@ fn entries_may_be_parameters_and_a_choice_takes_what_is_valid() {
     let set = How { params: [("t".to_string(), "8".to_string())].into(), ..how("s") };
     parts(&of(set), 8);
 }
+
+#[test]
+fn reductions_over_one_array_read_it_once() {
+    let text = "kernel stats(x: i64[N], w: i64[N]) -> (s: i64, m: i64, q: i64, r: i64) {
+            s = sum[i](x[i])
+            m = max[i](x[i])
+            q = sum[k](x[k] * w[k])
+            r = 2 * sum[i](x[i])
+        }";
+    let p = Program::from_text("stats.lathe", text).unwrap_or_else(|f| panic!("{f}"));
+    let of = |strategy: Option<&str>, threads: u64, n: i64| {
+        let how = How { sizes: sizes(&[("N", n)]), strategy: strategy.map(str::to_string), ..How::default() };
+        let machine = Machine { threads, l2_bytes: 4096, ..Machine::host() };
+        let f = p.kernel(Some("stats")).unwrap_or_else(|f| panic!("{f}"));
+        lathe::schedule(&p, f, &how, &machine).unwrap_or_else(|f| panic!("{f}"))
+    };
+    for (threads, n) in [(1, 100_000), (3, 100_001)] {
+        let (s, naive) = (of(None, threads, n), of(Some("naive"), threads, n));
+        let strategy = &s.versions[0].taken.strategy;
+        assert!(strategy.contains("fuse(s.i, m.i)") && strategy.contains("fuse(s.i, q.k)"), "{strategy}");
+        assert!(strategy.contains("factor") && strategy.contains("vectorize"), "{strategy}");
+        assert_eq!(strategy.contains("parallel"), threads > 1, "{strategy}");
+        let at = sizes(&[("N", n)]);
+        assert_eq!(run(&s, 0, &at), run(&naive, 0, &at));
+    }
+    // What one cache holds is no reason.
+    let strategy = of(None, 1, 200).versions[0].taken.strategy.clone();
+    assert!(!strategy.contains("fuse"), "{strategy}");
+}
+
+#[test]
+fn sums_over_rows_with_checks_stay_in_registers() {
+    let text = "kernel csr(v: f64[Z], column: i32[Z], start: index[M + 1], x: f64[N]) -> (y: f64[M]) {
+            for i in 0..M {
+                y[i] = 0
+                for k in start[i]..start[i + 1] { y[i] += v[k] * x[column[k]] }
+            }
+        }";
+    let p = Program::from_text("csr.lathe", text).unwrap_or_else(|f| panic!("{f}"));
+    let s = scheduled(&p, "csr", &How::default()).unwrap();
+    let strategy = &s.versions[0].taken.strategy;
+    assert!(strategy.contains("accumulate(y, at: y.2.k)"), "{strategy}");
+}
