@@ -118,6 +118,11 @@ pub fn make_in(module: &Module, func: &Function, given: &Given) -> Result<Data, 
             return Err(Diagnostic::error(codes::INPUT, format!("`{}` has no input `{name}`", func.name))
                 .help(format!("its inputs: {}", names.join(", "))));
         };
+        let single = func.params[at].array().filter(|b| b.extents.is_empty());
+        if let Some(a) = single.and_then(|b| crate::convert::complex(&b.elem, value)) {
+            read.insert(at, a);
+            continue;
+        }
         let array = match &func.params[at].kind {
             ParamKind::Scalar(b) => scalar_from(b, value)?,
             ParamKind::Array(buffer) if buffer.extents.is_empty() && value.parse::<f64>().is_ok() => {
