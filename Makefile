@@ -15,9 +15,10 @@ lint: setup
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
 	@bash scripts/deny.sh
 
-# What is said by running it; `.ci/run` runs both.
+# What is said by running it; `.ci/run` runs both. `make lint` builds examples, which are not run: each links LLVM.
 test: setup
-	cargo test --workspace --quiet
+	cargo test --workspace --tests --quiet
+	cargo test --workspace --doc --quiet
 	@bash scripts/test_python.sh
 
 test-long: setup
