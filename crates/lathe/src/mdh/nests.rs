@@ -27,8 +27,8 @@ const CHECKED: usize = 2;
 /// What checking all nests may take ([`lathe_analysis::within_work`]).
 const WORK: u64 = 40_000_000;
 /// What the loops of one nest may take, those inside of it apart, and what checking one schedule may take.
-const NEST: u64 = 6_000_000;
-const CHECK: u64 = 2_500_000;
+const NEST: u64 = 40_000_000;
+const CHECK: u64 = 10_000_000;
 /// What all variables of a nest may take that get an element per iteration.
 const EXPANDED: i64 = 64 << 20;
 /// Iterations of another loop side by side, and the width of tiles for results in registers. The model knows too little
