@@ -113,8 +113,8 @@ fn in_block(
 }
 
 fn with_others_between(work: &mut Work, found: &InBlock) -> Result<(), Refusal> {
-    let (la, sa) = require_serial(work, loop_at_work(work, &found.first.1)?, "fuse")?;
-    let (lb, sb) = require_serial(work, loop_at_work(work, &found.second.1)?, "fuse")?;
+    let (la, sa) = work.serial_loop(&found.first.1)?;
+    let (lb, sb) = work.serial_loop(&found.second.1)?;
     same_range(work, &found.first.1, (&la, &sa), (&lb, &sb))?;
     let memory = Memory::of(work.func());
     let mut behind = memory.touched(&sa).as_ref().clone();
