@@ -11,6 +11,8 @@ one with the smallest median), with the 95 % interval of that median.
 """
 import argparse, json, math, os, random, statistics, subprocess, sys, time
 
+from interleaved import commit, everywhere, misses
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 ENV = os.path.join(HERE, ".env")
 
@@ -52,6 +54,7 @@ def measure(candidates, rounds, at_least=0.005, slow=(), more=None):
             call, calls = candidates[name], repeats[name]
             # OpenMP's threads go on spinning for some milliseconds after their last loop, on the processors of the next.
             time.sleep(0.02)
+            everywhere()
             if name not in slow:
                 call(1)
             start = time.perf_counter()
@@ -66,12 +69,9 @@ def measure(candidates, rounds, at_least=0.005, slow=(), more=None):
 
 
 def child(name, threads, rounds):
-    cpus = os.sched_getaffinity(0)
     row = all_rows()[name](threads)
-    # OpenMP has tied this thread to one processor, where it takes part in the work; so do the others that do.
-    os.sched_setaffinity(0, {min(cpus)})
     times = measure(row["candidates"], rounds)
-    print(json.dumps({"row": name, "threads": threads, "unit": row["unit"], "goal": row["goal"], "peak": row.get("peak"),
+    print(json.dumps({"row": name, "threads": threads, "commit": commit(), "unit": row["unit"], "goal": row["goal"], "peak": row.get("peak"),
                       **beside(times, row["work"])}))
 
 
@@ -128,10 +128,11 @@ def main():
 
 
 def show(o):
-    print(f"\n{o['row']}, {o['threads']} thread{'s' if o['threads'] > 1 else ''}   goal {o['goal']}"
+    print(f"\n{o['row']}, {o['threads']} thread{'s' if o['threads'] > 1 else ''}, commit {o['commit']}   goal {o['goal']}"
           + (f"   ceiling {o['peak']:.1f} {o['unit']}" if o["peak"] else ""))
     for n, c in sorted(o["candidates"].items(), key=lambda x: x[1]["median_s"]):
         ratio = f"   {c['ratio']:.3f} of {o['best']} [{c['interval'][0]:.3f}..{c['interval'][1]:.3f}]" if "ratio" in c else ""
+        ratio += "   < goal" if "ratio" in c and misses(o["goal"], c["ratio"], c["rate"] / o["peak"] if o["peak"] else None) else ""
         share = f" {c['rate'] / o['peak'] * 100:5.1f} %" if o["peak"] else ""
         print(f"  {n:22} {c['median_s'] * 1e3:10.3f} ms [{c['min_s'] * 1e3:.3f}..{c['max_s'] * 1e3:.3f}]"
               f" {c['rate']:8.1f} {o['unit']}{share}{ratio}")

@@ -1,7 +1,36 @@
-"""Times of candidates that take turns."""
+"""Times of candidates that take turns, and where they come from."""
 
+import os
+import re
 import statistics
+import subprocess
 import time
+
+CPUS = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
+
+
+def everywhere():
+    """This thread may run on all processors of the process again: libraries tie the threads that call them to one, and those that
+    another library starts from there would all run on that one."""
+    if CPUS:
+        os.sched_setaffinity(0, CPUS)
+
+
+def commit():
+    """What was measured, as version control names it; with `-dirty` where files are not as they were committed."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    said = subprocess.run(["git", "-C", here, "describe", "--always", "--dirty"], capture_output=True, text=True)
+    return said.stdout.strip() or "unknown"
+
+
+def misses(goal, ratio, share=None):
+    """Whether a goal is not met: `>= 0.95` of the best rival, or `>= min(1.2 x best, 0.92 x roofline)` with the reached `share` of
+    the ceiling. Nothing is known of others."""
+    either = re.fullmatch(r">= min\(([\d.]+) x best, ([\d.]+) x roofline\)", goal)
+    if either:
+        return ratio < float(either[1]) and (share or 0.0) < float(either[2])
+    plain = re.match(r">= ([\d.]+)(?![\d.]* x)", goal)
+    return bool(plain) and ratio < float(plain[1])
 
 
 def rounds(candidates, n=15, at_least=2e-3, limit=60.0):
@@ -9,6 +38,7 @@ def rounds(candidates, n=15, at_least=2e-3, limit=60.0):
     times = {name: [] for name in candidates}
     counts = {}
     for name, call in candidates.items():
+        everywhere()
         call()
         begin = time.perf_counter()
         call()
@@ -19,6 +49,7 @@ def rounds(candidates, n=15, at_least=2e-3, limit=60.0):
             k = counts[name]
             # Threads of the one before may still be looking for work, OpenBLAS's for some 20 ms.
             time.sleep(0.04)
+            everywhere()
             call()
             begin = time.perf_counter()
             for _ in range(k):

@@ -15,6 +15,7 @@ order (see bench.py). A figure is the median of the ratios per round to the best
 when the means of Lathe and of the best rival are known to 5 % with 99 % confidence, or when its time is over.
 """
 import argparse, json, math, os, platform, re, subprocess, sys, time
+from interleaved import commit, misses
 from mdh_search import NAMED, all_of, long_search, process, rival, said, said_rival, tune
 from mdh_table import table
 
@@ -79,9 +80,8 @@ def child(name, threads, rounds, seconds):
     tuned = load()["tuned"].get(f"{name} x{threads}", {})
     row = case.build(name, threads, {"tuned": tuned["params"]} if tuned.get("params") else {})
     made = time.perf_counter() - begin
-    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     out = timed(row, rounds, seconds)
-    print(json.dumps({"threads": threads, "group": case.group, "unit": row["unit"], "goal": row["goal"], "peak": row["peak"],
+    print(json.dumps({"threads": threads, "commit": commit(), "group": case.group, "unit": row["unit"], "goal": row["goal"], "peak": row["peak"],
                       "failed": row["failed"], "made_s": made, "took_s": time.perf_counter() - begin, **out}))
 
 
@@ -94,7 +94,6 @@ def decisions_child(name, threads):
     row = case.build(name, threads, {n: known[n]["params"] for n in ("short", "long")})
     if row["failed"]:
         raise RuntimeError(str(row["failed"]))
-    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     # The long search's is the one that the other is compared with.
     row["candidates"]["the long search"] = row["candidates"].pop("lathe long")
     print(json.dumps(timed(row, 31, 20)))
@@ -239,6 +238,7 @@ def show(key, r):
     print(f"\n{key}   goal {r['goal']}   ceiling {r['peak']:.1f} {r['unit']}")
     for n, c in sorted(r["candidates"].items(), key=lambda x: x[1]["median_s"]):
         ratio = f"   {c['ratio']:.3f} of {r['best']} [{c['interval'][0]:.3f}..{c['interval'][1]:.3f}]" if "ratio" in c else ""
+        ratio += "   < goal" if "ratio" in c and misses(r["goal"], c["ratio"], c["rate"] / r["peak"]) else ""
         print(f"  {n:14} {c['median_s'] * 1e3:10.3f} ms [{c['min_s'] * 1e3:.3f}..{c['max_s'] * 1e3:.3f}] {c['rate']:8.1f} {r['unit']}{ratio}")
     for n, why in r["failed"].items():
         print(f"  {n:14} failed: {why}")

@@ -33,6 +33,8 @@ pub struct Entry {
     pub values: Vec<(Binder, Expr)>,
     /// The first so many of the values are sizes, and what they are computed from.
     pub sizes: usize,
+    /// The first byte and the end of the elements of each parameter that an overlap check compares.
+    pub ranges: HashMap<usize, [Expr; 2]>,
     /// Whether a check fails, in the order of the table; `None` for `check` statements, which are in the body.
     pub fails: Vec<Option<Expr>>,
     /// Whether neighbours along each last dimension lie side by side.
@@ -106,7 +108,7 @@ impl Entry {
         });
         let scalars = scalars.collect();
         let hosted = Hosted::of(&fields, &values, &fails, &scalars);
-        Entry { fields, values, sizes, fails, unit, scalars, next_id: m.func.next_id, hosted }
+        Entry { fields, values, sizes, ranges, fails, unit, scalars, next_id: m.func.next_id, hosted }
     }
 
     /// The values of the sizes, or the number of the first check that these arguments fail: what the code of an engine for

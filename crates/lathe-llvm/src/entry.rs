@@ -3,6 +3,7 @@
 
 use crate::emit::{Buf, Emitter, Frame, Result, defect};
 use crate::ir::{Ir, Ty, Value};
+use crate::loops::counted;
 use crate::parallel::distinct_pointers;
 use crate::value::Leaf;
 use lathe_abi::{Array, CheckKind, status};
@@ -13,7 +14,7 @@ use lathe_ir::build::var;
 use lathe_ir::{Binder, Expr, Function, Module, ParamKind, Scalar, VarId, visit};
 use lathe_poly::Ranges;
 use llvm_sys::LLVMIntPredicate as I;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::mem::offset_of;
 
 /// What to generate, beside the function itself.
@@ -60,9 +61,9 @@ pub fn emit(ir: &Ir, module: &Module, func: &Function, table: &CheckTable, targe
     Ok(())
 }
 
-/// So many overlap checks share a branch: their number grows with the square of that of the parameters, and so do
-/// blocks without, while LLVM takes long for a block of thousands of them.
-const PAIRS: usize = 16;
+/// From so many overlap checks on, a loop goes through a table of them: their number grows with the square of that of the
+/// parameters, and so would code and the time that LLVM takes for it.
+const PAIRS: usize = 32;
 
 /// Makes the checks in the table's order, and leaves sizes and scalars bound.
 fn prologue(e: &mut Emitter, entry: &Entry) -> Result<()> {
@@ -70,25 +71,66 @@ fn prologue(e: &mut Emitter, entry: &Entry) -> Result<()> {
     let version = ir.load(ir.int_ty(64), e.frame.runtime, 8);
     let other = ir.icmp(I::LLVMIntNE, version, ir.i64(i64::from(lathe_abi::VERSION)));
     e.fail_if(other, ir.i32(status::ABI));
-    let ok = ir.i32(status::OK);
-    let (mut failed, mut pending) = (ok, 0usize);
+    let pair = |c: &CheckKind, number| match c {
+        CheckKind::Overlap { a, b } => Some((number, [*a, *b])),
+        _ => None,
+    };
+    let mut pairs: Vec<(i32, [usize; 2])> =
+        e.table.entries.iter().zip(1..).filter_map(|(c, number)| pair(c, number)).collect();
+    let many = pairs.len() >= PAIRS;
     for ((check, fails), number) in e.table.entries.iter().zip(&entry.fails).zip(1..) {
         let Some(fails) = fails else { continue };
-        let fails = computed(e, entry, fails)?;
-        if let CheckKind::Overlap { .. } = check {
-            let first = ir.select(fails, ir.i32(number), ok);
-            failed = ir.select(ir.icmp(I::LLVMIntNE, failed, ok), failed, first);
-            pending += 1;
-            if pending % PAIRS == 0 {
-                e.fail_if(ir.icmp(I::LLVMIntNE, failed, ok), failed);
-                failed = ok;
+        if many && matches!(check, CheckKind::Overlap { .. }) {
+            // All of them where the first one stands: they follow one another.
+            let pairs = std::mem::take(&mut pairs);
+            if !pairs.is_empty() {
+                apart(e, entry, &pairs)?;
             }
-        } else {
-            e.fail_if(fails, ir.i32(number));
+            continue;
+        }
+        let fails = computed(e, entry, fails)?;
+        e.fail_if(fails, ir.i32(number));
+    }
+    bound(e.func).try_for_each(|b| computed(e, entry, &var(b)).map(drop))
+}
+
+/// Whether the arrays of each pair lie apart, by a loop over pairs with the numbers of their checks.
+fn apart(e: &mut Emitter, entry: &Entry, pairs: &[(i32, [usize; 2])]) -> Result<()> {
+    let ir = e.ir;
+    let (i32s, i64s) = (ir.int_ty(32), ir.int_ty(64));
+    let params: BTreeSet<usize> = pairs.iter().flat_map(|p| p.1).collect();
+    let here = ir.here();
+    ir.at_end(e.frame.allocas);
+    let ends = ir.alloca(ir.array_ty(i64s, 2 * params.len() as u64), 8);
+    ir.at_end(here);
+    let mut place = HashMap::new();
+    for (n, p) in params.iter().enumerate() {
+        place.insert(*p, n as u32);
+        let range = entry
+            .ranges
+            .get(p)
+            .ok_or_else(|| defect("an overlap check of a parameter that is not an array"))?;
+        for (k, end) in range.iter().enumerate() {
+            let end = computed(e, entry, end)?;
+            ir.store(end, ir.element(i64s, ends, ir.i64((2 * n + k) as i64)), 8);
         }
     }
-    e.fail_if(ir.icmp(I::LLVMIntNE, failed, ok), failed);
-    bound(e.func).try_for_each(|b| computed(e, entry, &var(b)).map(drop))
+    let numbers: Vec<u32> =
+        pairs.iter().flat_map(|(number, ab)| [*number as u32, place[&ab[0]], place[&ab[1]]]).collect();
+    let table = ir.table("pairs", &numbers);
+    counted(e, (ir.i64(0), ir.i64(pairs.len() as i64)), (1, false), |e, pair| {
+        let ir = e.ir;
+        let first = ir.mul(pair, ir.i64(3));
+        let number = |k: i64| ir.load(i32s, ir.element(i32s, table, ir.add(first, ir.i64(k))), 4);
+        let end = |of: i64, k: i64| {
+            let at = ir.add(ir.shl(ir.zext(number(of), i64s), ir.i64(1)), ir.i64(k));
+            ir.load(i64s, ir.element(i64s, ends, at), 8)
+        };
+        let before = |a: Value, b: Value| ir.icmp(I::LLVMIntSLT, a, b);
+        let meet = ir.and(before(end(1, 0), end(2, 1)), before(end(2, 0), end(1, 1)));
+        e.fail_if(meet, number(0));
+        Ok(())
+    })
 }
 
 /// Sizes and scalar parameters.

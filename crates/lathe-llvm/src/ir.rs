@@ -582,6 +582,22 @@ impl Ir {
         }
     }
 
+    /// The address of constant numbers of 32 bits.
+    pub fn table(&self, name: &str, numbers: &[u32]) -> Value {
+        let name = c_string(name);
+        let mut parts: Vec<Value> = numbers.iter().map(|n| self.int(32, i64::from(*n))).collect();
+        // SAFETY: constants of this context, as many as the array has.
+        unsafe {
+            let all = LLVMConstArray2(self.int_ty(32), parts.as_mut_ptr(), parts.len() as u64);
+            let v = LLVMAddGlobal(self.module, LLVMTypeOf(all), name.as_ptr());
+            LLVMSetInitializer(v, all);
+            LLVMSetGlobalConstant(v, 1);
+            LLVMSetLinkage(v, llvm_sys::LLVMLinkage::LLVMPrivateLinkage);
+            LLVMSetAlignment(v, 4);
+            v
+        }
+    }
+
     pub fn ret_void(&self) {
         // SAFETY: the function gives nothing.
         unsafe { LLVMBuildRetVoid(self.builder) };

@@ -83,13 +83,16 @@ pub fn fill_in(m: &mut Machine) {
 }
 
 /// Servers of Intel start two multiply-adds of 512 bits per cycle, processors of AMD since Zen 5 as well; before, two
-/// halves made one. Of others nothing is assumed.
+/// halves made one. Of 256 bits all of Intel do, and those of AMD since Zen 2. Of others nothing is assumed.
 #[cfg(target_arch = "x86_64")]
 fn vector_units(vector_bytes: u64) -> u64 {
     let cpuid = raw_cpuid::CpuId::new();
     let vendor = cpuid.get_vendor_info().map(|v| v.as_str().to_string()).unwrap_or_default();
     let family = cpuid.get_feature_info().map_or(0, |f| f.family_id());
+    let model = cpuid.get_feature_info().map_or(0, |f| f.model_id());
     match vendor.as_str() {
+        "GenuineIntel" if vector_bytes == 32 && has("fma") => 2,
+        "AuthenticAMD" if vector_bytes == 32 && has("fma") && (family > 0x17 || model >= 0x30) => 2,
         // With floats of 16 bits in them, these are servers.
         "GenuineIntel" if vector_bytes == 64 && (has("avx512bf16") || has("avx512fp16")) => 2,
         "AuthenticAMD" if vector_bytes == 64 && family >= 0x1a => 2,

@@ -1,21 +1,21 @@
-//! Products of matrices that are small for many threads: both inputs are packed once, by
-//! all threads; a grid of blocks of results is shared among these; a block goes through the sum in pieces of which the
-//! first cache keeps the columns of one tile, and the second the rows of the block (K. Goto and R. van de Geijn, *Anatomy of
-//! High-Performance Matrix Multiplication*, 2008, §4). So threads meet three times in a call, however large it is.
+//! Products of matrices that are small for the threads that share them: a grid of blocks of results, in which each thread
+//! packs the columns of its own block, and reads its rows where they lie. So threads meet once in a call. A block goes
+//! through the sum in pieces of which the second cache keeps the columns of one tile (K. Goto and R. van de Geijn, *Anatomy of
+//! High-Performance Matrix Multiplication*, 2008, §4).
 
 use super::Setting;
 use super::facts::{Facts, Reach};
 use super::nest::{Nest, Packing, Part, Plan};
-use super::tile::Tile;
+use super::tile::TURN;
 
 /// Free indices of each side below which blocks give nothing, and those of the sum.
 const SIDE: u64 = 64;
-/// Points from which on packing pays, and up to which meeting seldom gains more than packing what the second cache keeps.
-const POINTS: [f64; 2] = [(1u64 << 20) as f64, (1u64 << 28) as f64];
-/// From so many threads on, blocks are shared in two dimensions: each thread then reads a part of both inputs.
-const MANY: u64 = 12;
+/// Points from which on threads pay, and up to which meeting gains more than packing once for all.
+const POINTS: [f64; 2] = [(1u64 << 20) as f64, (1u64 << 30) as f64];
 /// Tiles of a block per dimension, at most.
-const TILES: u64 = 64;
+const TILES: u64 = 512;
+/// Cycles per element of a copy in its order.
+const COPY: f64 = 1.3;
 /// Bytes per cycle that a thread gets from the last cache where all ask for some, and from the second.
 const SHARED: f64 = 8.0;
 const OWN: f64 = 32.0;
@@ -31,7 +31,7 @@ pub(super) struct Product {
 
 /// Whether this is a product of two matrices that is worth blocks on this machine.
 pub(super) fn product(f: &Facts, s: &Setting) -> Option<Product> {
-    let pays = s.threads >= MANY && (POINTS[0]..=POINTS[1]).contains(&f.points());
+    let pays = s.threads > 1 && (POINTS[0]..=POINTS[1]).contains(&f.points());
     let long: Vec<usize> = (0..f.extents.len()).filter(|d| f.extents[*d] > 1).collect();
     let (sums, free): (Vec<usize>, Vec<usize>) = long.iter().partition(|d| f.reduced[**d]);
     let (&[sum], &[a, b], [x, y], [out]) = (&*sums, &*free, &*f.inputs, &*f.outputs) else { return None };
@@ -55,29 +55,43 @@ impl Nest<'_> {
         }
         self.at.registers?;
         let m = self.s.machine;
-        let bytes = |d: usize| self.f.inputs.iter().find(|r| r.depends(d)).map_or(4, |r| r.bytes);
-        let kept = self.tile[column] * bytes(column);
-        let deepest = (m.l1_bytes * 2 / 3 / kept.max(1)).max(32);
+        let input = |d: usize| self.f.inputs.iter().find(|r| r.depends(d));
+        let (rows_of, columns_of) = (input(row)?, input(column)?);
+        let kept = self.tile[column] * columns_of.bytes;
+        let deepest = (m.l2_bytes / 4 / kept.max(1)).max(32);
         let passes = self.f.extents[p.sum].div_ceil(deepest);
         let depth = self.f.extents[p.sum].div_ceil(passes).next_multiple_of(8).min(self.f.extents[p.sum]);
         let passes = self.f.extents[p.sum].div_ceil(depth);
         let vectors = self.tile.iter().product::<u64>() as f64 / width as f64 / m.vector_units.max(1) as f64;
         let result = self.f.outputs.first().map_or(4, |r| r.bytes);
-        let cost = |rows: u64, columns: u64| {
-            let of_rows = rows * self.tile[row] * depth * bytes(row);
-            let of_columns = columns * self.tile[column] * depth * bytes(column);
-            let results = rows * self.tile[row] * columns * self.tile[column] * result;
-            if rows > 1 && of_rows > m.l2_bytes / 2 {
-                return f64::INFINITY;
-            }
-            let arithmetic = (rows * columns * depth) as f64 * vectors;
-            let again = if results > m.l2_bytes / 3 { SHARED } else { OWN };
-            let moved = (of_rows + of_columns) as f64 / SHARED + 2.0 * results as f64 / again;
-            let blocks = self.trips[row].div_ceil(rows) * self.trips[column].div_ceil(columns);
-            blocks.div_ceil(self.s.threads.max(1)) as f64 * (arithmetic + SERIAL * moved)
+        let packs = |rows: u64, columns: u64| {
+            let count = rows * self.tile[row];
+            self.rows_pay(rows_of, (row, count), columns, count * depth * rows_of.bytes)
         };
-        let sides = |d: usize| 1..=self.trips[d].min(TILES);
-        let all = sides(row).flat_map(|r| sides(column).map(move |c| (cost(r, c), r, c)));
+        let cost = |rows: u64, columns: u64| {
+            let (of_rows, of_columns) = (rows * self.tile[row] * depth, columns * self.tile[column] * depth);
+            let results = rows * self.tile[row] * columns * self.tile[column] * result;
+            let arithmetic = (rows * columns * (depth + 1)) as f64 * vectors;
+            let turned = if packs(rows, columns) { TURN * of_rows as f64 } else { 0.0 };
+            let again = if results > m.l2_bytes / 3 { SHARED } else { OWN };
+            // Rows that the second cache does not keep come again for each tile of columns.
+            let times = if of_rows * rows_of.bytes > m.l2_bytes { columns } else { 1 };
+            let read = times * of_rows * rows_of.bytes + of_columns * columns_of.bytes;
+            let moved = read as f64 / SHARED + 2.0 * results as f64 / again;
+            let blocks = self.trips[row].div_ceil(rows) * self.trips[column].div_ceil(columns);
+            let one = arithmetic + COPY * of_columns as f64 + turned + SERIAL * moved;
+            blocks.div_ceil(self.s.threads.max(1)) as f64 * one
+        };
+        // Parts of each dimension, as even as tiles allow.
+        let sides = |d: usize| {
+            let mut all: Vec<u64> =
+                (1..=self.trips[d].min(TILES)).map(|n| self.trips[d].div_ceil(n)).collect();
+            all.dedup();
+            all
+        };
+        let columns = sides(column);
+        let all = sides(row).into_iter().flat_map(|r| columns.iter().map(move |c| (r, *c)));
+        let all = all.map(|(r, c)| (cost(r, c), r, c));
         let (_, rows, columns) = all.min_by(|a, b| a.0.total_cmp(&b.0))?;
 
         let grid = self.at.threads.filter(|_| self.s.threads > 1).unwrap_or(self.at.block);
@@ -86,26 +100,25 @@ impl Nest<'_> {
             part(grid, row, self.trips[row].div_ceil(rows)),
             part(grid, column, self.trips[column].div_ceil(columns)),
             part(self.at.outer, p.sum, passes),
-            part(self.at.inner, column, columns),
-            part(self.at.inner, row, rows),
         ];
+        loops.retain(|l| l.parts > 1);
+        let from = loops.len();
+        loops.extend([part(self.at.inner, column, columns), part(self.at.inner, row, rows)]);
         loops.retain(|l| l.parts > 1);
         let registers = Some(loops.len());
         loops.push(part(self.at.inner, p.sum, depth));
         loops.extend(self.tile_loops());
         loops.retain(|l| l.parts > 1);
         let packing = |r: &Reach| {
-            let along = if r.depends(column) { column } else { row };
-            let input = r.input?;
-            Some(Packing { input, from: 0, layout: self.layout(r, &loops, Some(along)) })
+            let of_rows = r.depends(row);
+            let input = r.input.filter(|_| !of_rows || packs(rows, columns))?;
+            Some(Packing {
+                input,
+                from,
+                layout: self.layout(r, &loops[from..], Some(if of_rows { row } else { column })),
+            })
         };
         let copies = self.f.inputs.iter().filter_map(packing).collect();
         Some(Plan { copies, registers, far: passes == 1 && self.far(), loops })
     }
-}
-
-/// The tile of a product whose inputs are packed.
-pub(super) fn tile(f: &Facts, s: &Setting, p: Product) -> Option<Tile> {
-    let t = super::tile::packed(f, s.machine, s.exact);
-    t.lanes.filter(|l| p.sides.contains(&l.0)).is_some().then_some(t)
 }

@@ -42,13 +42,13 @@ pub fn choose(h: &Shaped, model: &Model, s: &Setting) -> Decisions {
     }
     let f = Facts::of(h);
     let product = blocks::product(&f, s).filter(|_| layers.lanes.is_some() && layers.registers.is_some());
+    let shared = if product.is_none() && layers.threads.is_some() { s.threads } else { 1 };
+    let mut t = tile::best(&f, s.machine, s.exact, shared);
     if let Some(p) = product
-        && let Some(t) = blocks::tile(&f, s, p)
         && let Some(plan) = nest::Nest::new(&f, s, &t, &layers).blocks(p)
     {
         return decide(h, model, &layers, &plan, plain);
     }
-    let mut t = tile::best(&f, s.machine, s.exact);
     if layers.lanes.is_none() {
         t.lanes = None;
     }

@@ -2,11 +2,15 @@
 
 use super::facts::Reach;
 use super::nest::{Nest, Packing, Part, Plan, SMALL};
-use super::tile::{APART, REUSE};
+use super::tile::{APART, REUSE, TURN, from_memory};
 
-/// Rows of an input that is read once are read side by side, as many as the processor fetches ahead; results are
-/// loaded and stored once for all of them.
-const STREAMS: u64 = 8;
+/// Rows of an input that is read once are read side by side, as many as the processor fetches ahead from memory, and from
+/// the last cache; results are loaded and stored once for all of them.
+const STREAMS: [u64; 2] = [8, 16];
+/// Packing a row costs less than one part in so many of the arithmetic that reads it, or it is read where it lies.
+const SMALL_PART: f64 = 24.0;
+/// Cycles of arithmetic with an element from which on a copy in the order of the lanes pays.
+const WORTH: u64 = 8;
 /// Results per vector below which memory decides, not arithmetic.
 const FEW: u64 = 4;
 /// Lines of different rows that are prefetched at once, and of how many rows before others are.
@@ -155,10 +159,27 @@ impl Nest<'_> {
             let other = |d: &usize| !self.f.reduced[*d] && !r.depends(*d);
             self.dims().filter(other).map(|d| self.trips[d]).product::<u64>() * self.f.blocks(r)
         };
+        // Cycles of the arithmetic that reads an element.
+        let m = self.s.machine;
+        let cycles = |r: &Reach| {
+            let other = |d: &usize| !self.f.reduced[*d] && !r.depends(*d);
+            let uses =
+                self.dims().filter(other).map(|d| self.f.extents[d]).product::<u64>() * self.f.blocks(r);
+            uses / (m.lanes(self.f.widest) * m.vector_units).max(1)
+        };
         let mut packed = self.t.packed.clone();
         if let Some(v) = sides.free_lanes(&self.f.reduced) {
+            let crowded = |r: &Reach| {
+                innermost.is_some_and(|k| (r.stride[k].unsigned_abs() * r.bytes).is_multiple_of(PAGE))
+            };
+            // Vectors that cross lines seldom are read from the second cache as fast in any order.
+            let short = 2 * m.vector_bytes <= m.line_bytes;
             let pays = |r: &&&Reach| {
-                r.plain(v).is_some() && self.far_apart(r, innermost, Some(v)) && times(r) >= REUSE
+                r.plain(v).is_some()
+                    && self.far_apart(r, innermost, Some(v))
+                    && times(r) >= REUSE
+                    && (cycles(r) >= WORTH || crowded(r))
+                    && !(short && r.footprint(&self.f.extents) <= m.l2_bytes / 2 && !crowded(r))
             };
             packed.extend(sides.columns.iter().filter(pays).filter_map(|r| r.input));
         }
@@ -183,12 +204,15 @@ impl Nest<'_> {
         let l2 = self.s.machine.l2_bytes;
         let need = footprint(&sides.rows, panel) + footprint(&sides.columns, panel);
         let kc = if self.loose(sides, packed, d) {
-            // Few results per vector that is read: rows side by side; else each is followed for long.
-            divisor_near(extents[d], if self.rows(sides) < FEW { STREAMS } else { RUN })
+            // Few results per vector that is read: rows side by side; else each is followed for long, if it comes from
+            // memory.
+            let far = self.from_memory(sides);
+            let run = if far && self.rows(sides) >= FEW { RUN } else { STREAMS[usize::from(!far)] };
+            divisor_near(extents[d], run)
         } else if need > l2 * 3 / 4 {
             (extents[d] * (l2 / 2) / need).max(32) / 16 * 16
         } else {
-            return None;
+            extents[d].div_ceil(self.sum_passes(sides, panel)?).next_multiple_of(16)
         };
         let each = kc.div_ceil(self.tile[d]);
         if each >= n {
@@ -199,16 +223,42 @@ impl Nest<'_> {
         Some(Part { layer: self.at.outer, dim: d, parts: n.div_ceil(each) })
     }
 
+    /// In how many blocks of the sum the least is moved: columns that no cache keeps come again for each block of rows, of
+    /// which the second cache holds more if the sum is shorter; results come again for each block of the sum. None unless
+    /// that saves half.
+    fn sum_passes(&self, sides: &Sides, panel: &[u64]) -> Option<u64> {
+        let (extents, l2) = (&self.f.extents, self.s.machine.l2_bytes);
+        let columns = footprint(&sides.columns, extents);
+        let rows = footprint(&sides.rows, extents);
+        let results: u64 = self.f.outputs.iter().map(|r| r.footprint(extents)).sum();
+        if self.s.threads > 1 || columns < 8 * l2 || footprint(&sides.rows, panel) > l2 / 4 {
+            return None;
+        }
+        let moved = |passes: u64| {
+            let again = if passes > 1 { 2 * passes } else { 1 };
+            (rows / passes).div_ceil(l2 / 2) * columns + again * results
+        };
+        let best = (1..=16).min_by_key(|p| moved(*p))?;
+        (2 * moved(best) < moved(1)).then_some(best)
+    }
+
     /// Whether columns are read where they are, each index of the sum in a row of memory of its own.
     fn loose(&self, sides: &Sides, packed: &[usize], d: usize) -> bool {
         let free_lanes = sides.free_lanes(&self.f.reduced);
         let innermost = self.by_input().last().copied();
+        // Of what all threads read, each has its part in its second cache.
+        let whole = footprint(&sides.columns, &self.f.extents);
         self.f.extents[d] > 192
+            && whole / self.s.threads.max(1) > self.s.machine.l2_bytes
             && sides.columns.iter().any(|r| {
                 r.input.is_none_or(|n| !packed.contains(&n))
                     && self.far_apart(r, innermost, free_lanes)
                     && r.stride[d].unsigned_abs() * r.bytes >= APART
             })
+    }
+
+    fn from_memory(&self, sides: &Sides) -> bool {
+        sides.columns.iter().any(|r| from_memory(self.f, r, self.s.machine))
     }
 
     /// Results per vector that a tile reads of the columns.
@@ -225,7 +275,10 @@ impl Nest<'_> {
         let k = self.by_input();
         let d = *k.iter().max_by_key(|d| self.f.extents[**d])?;
         let packed = self.packed(&sides, k.last().copied());
-        let fits = self.tile[d] == 1 && self.loose(&sides, &packed, d) && self.rows(&sides) >= FEW;
+        let fits = self.tile[d] == 1
+            && self.loose(&sides, &packed, d)
+            && self.rows(&sides) >= FEW
+            && self.from_memory(&sides);
         fits.then_some((d, AHEAD))
     }
 
@@ -268,11 +321,28 @@ impl Nest<'_> {
                 let block = (self.trips[d] * half / need.max(1)).max(1);
                 // Enough blocks for all threads.
                 let block = block.min(self.trips[d].div_ceil(2 * self.s.threads)).max(1);
+                out.inside[d] = block * self.tile[d];
                 out.inner.insert(0, (d, block));
                 out.outer.insert(0, (d, self.trips[d].div_ceil(block)));
             }
         }
         out
+    }
+
+    /// Whether rows are copied that are read so many times: what lies apart is read as fast where it is, as long as a cache
+    /// keeps `bytes` of them, unless rows begin at the same place of a page, and so take the same few lines of the first cache.
+    pub(super) fn rows_pay(&self, r: &Reach, (row, rows): (usize, u64), times: u64, bytes: u64) -> bool {
+        let m = self.s.machine;
+        let once = |n: usize| self.f.inputs.iter().filter(|x| x.input == Some(n)).count() == 1;
+        let vectors = self.t.lanes.map_or(1, |l| self.t.side[l.0]) as f64 / m.vector_units.max(1) as f64;
+        let apart = r.stride[row].unsigned_abs() * r.bytes;
+        let crowded = rows >= m.l1_ways && self.tile[row] + 2 > m.l1_ways && apart.is_multiple_of(PAGE);
+        let pays = times as f64 * vectors >= SMALL_PART * TURN;
+        r.plain(row).is_some()
+            && r.shifted == 1
+            && r.input.is_some_and(once)
+            && times >= REUSE
+            && (crowded || (pays && bytes > m.l1_bytes / 2))
     }
 
     /// Copies for the lanes, and of rows that are used often and do not fit the first cache; each from its loop on.
@@ -290,22 +360,18 @@ impl Nest<'_> {
             let Some(r) = sides.columns.iter().chain(&sides.rows).find(|r| r.input == Some(input)) else {
                 continue;
             };
-            copies.push(Packing { input, from: lanes_from, layout: self.layout(r, loops, sides.lanes) });
+            let layout = self.layout(r, &loops[lanes_from.min(loops.len())..], sides.lanes);
+            copies.push(Packing { input, from: lanes_from, layout });
         }
         let (Some(row), Some(_)) = (sides.row, sides.free_lanes(&f.reduced)) else { return copies };
-        let often = sides.by_column.iter().map(|d| self.trips[*d]).product::<u64>() >= REUSE;
-        for r in sides.rows.iter().filter(|r| often && r.plain(row).is_some() && r.shifted == 1) {
-            let once = |n: &usize| f.inputs.iter().filter(|x| x.input == Some(*n)).count() == 1;
-            let Some(input) = r.input.filter(once) else { continue };
-            let large = r.footprint(inside) > self.s.machine.l1_bytes / 2;
-            // Rows that begin at the same place of a page take the same few lines of the first cache.
-            let apart = r.stride[row].unsigned_abs() * r.bytes;
-            let crowded = inside[row] >= self.s.machine.l1_ways && apart.is_multiple_of(PAGE);
-            if (large || crowded)
-                && f.extents[row] > self.tile[row]
-                && !copies.iter().any(|c| c.input == input)
-            {
-                copies.push(Packing { input, from: rows_from, layout: self.layout(r, loops, Some(row)) });
+        let times = sides.by_column.iter().map(|d| self.trips[*d]).product::<u64>();
+        for r in
+            sides.rows.iter().filter(|r| self.rows_pay(r, (row, inside[row]), times, r.footprint(inside)))
+        {
+            let Some(input) = r.input.filter(|_| f.extents[row] > self.tile[row]) else { continue };
+            if !copies.iter().any(|c| c.input == input) {
+                let layout = self.layout(r, &loops[rows_from.min(loops.len())..], Some(row));
+                copies.push(Packing { input, from: rows_from, layout });
             }
         }
         copies

@@ -36,7 +36,7 @@ impl Tile {
 }
 
 /// Cycles per element of a transposing copy.
-const TURN: f64 = 2.0;
+pub(super) const TURN: f64 = 2.0;
 /// Cycles that a line from beyond the first cache takes where the next ones are known.
 const LINE_CYCLES: f64 = 4.0;
 /// Rows in memory that a processor reads ahead of and gathers writes for at a time.
@@ -44,17 +44,8 @@ const STREAMS: u64 = 12;
 /// Sides that are tried.
 const SIDES: [u64; 12] = [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16];
 
-/// The best tile; `exact`: extents are constants of the code.
-pub fn best(f: &Facts, m: &Machine, exact: bool) -> Tile {
-    search(f, m, exact, false)
-}
-
-/// The best tile where all inputs are packed in the order in which it reads them.
-pub(super) fn packed(f: &Facts, m: &Machine, exact: bool) -> Tile {
-    search(f, m, exact, true)
-}
-
-fn search(f: &Facts, m: &Machine, exact: bool, packed: bool) -> Tile {
+/// The best tile; `exact`: extents are constants of the code; one loop over tiles is shared by so many threads.
+pub fn best(f: &Facts, m: &Machine, exact: bool, threads: u64) -> Tile {
     let dims = f.extents.len();
     let none = Tile { lanes: None, side: vec![1; dims], packed: Vec::new(), cycles: f.points() * f.work };
     let width = m.lanes(f.widest);
@@ -81,7 +72,9 @@ fn search(f: &Facts, m: &Machine, exact: bool, packed: bool) -> Tile {
             let mut side = whole_windows(f, v, exact);
             side[v] = *side_v;
             let try_one = |side: &[u64], best: &mut Option<Tile>| {
-                if let Some(t) = estimate(f, m, (v, width), side, (exact, packed))
+                let estimate = estimate(f, m, (v, width), side, exact);
+                let even = estimate.map(|t| Tile { cycles: t.cycles * uneven(f, &t, threads), ..t });
+                if let Some(t) = even
                     && best.as_ref().is_none_or(|b| t.cycles < b.cycles * 0.999)
                 {
                     *best = Some(t);
@@ -99,6 +92,14 @@ fn search(f: &Facts, m: &Machine, exact: bool, packed: bool) -> Tile {
                 }
                 continue;
             }
+            // Rows of sums gain where they share what they read, or while a chain of additions goes on.
+            let ends =
+                (0..dims).all(|d| !f.reduced[d] || side[d] * if d == v { width } else { 1 } >= f.extents[d]);
+            let shares = |d: usize| {
+                let wide: Vec<u64> = (0..dims).map(|x| if x == d { 4 } else { side[x] }).collect();
+                f.inputs.iter().any(|r| loads(r, v, &wide) < 4.0 * loads(r, v, &side))
+            };
+            let rows: Vec<usize> = rows.iter().copied().filter(|d| !ends || shares(*d)).collect();
             for (n, a) in rows.iter().enumerate() {
                 for sa in SIDES.iter().filter(|s| **s > 1 && **s <= f.extents[*a]) {
                     side[*a] = *sa;
@@ -135,13 +136,20 @@ fn whole_windows(f: &Facts, v: usize, exact: bool) -> Vec<u64> {
     side
 }
 
-fn estimate(
-    f: &Facts,
-    m: &Machine,
-    lanes: (usize, u64),
-    side: &[u64],
-    (exact, in_order): (bool, bool),
-) -> Option<Tile> {
+/// How much longer the busiest thread takes than the average, where threads share the loop over tiles that suits them best.
+fn uneven(f: &Facts, t: &Tile, threads: u64) -> f64 {
+    let free = || (0..f.extents.len()).filter(|d| !f.reduced[*d]);
+    if threads < 2 || !f.reduces || free().all(|d| f.extents[d] < threads) {
+        return 1.0;
+    }
+    let each = |d: usize| {
+        let trips = f.extents[d].div_ceil(t.indices(d));
+        (trips.div_ceil(threads) * threads) as f64 / trips as f64
+    };
+    free().map(each).fold(4.0, f64::min)
+}
+
+fn estimate(f: &Facts, m: &Machine, lanes: (usize, u64), side: &[u64], exact: bool) -> Option<Tile> {
     let (v, width) = lanes;
     let registers = m.vector_registers as f64;
     let dims = side.len();
@@ -161,11 +169,11 @@ fn estimate(
             continue;
         }
         if !r.depends(v) {
-            scalars += count * r.leaves as f64 * if !in_order && crowded(r, side, m) { 4.0 } else { 1.0 };
+            scalars += count * r.leaves as f64 * if crowded(r, side, m) { 4.0 } else { 1.0 };
             continue;
         }
         let mut cost = 1.0;
-        if !in_order && (r.stride[v].abs() != 1 || r.bytes > 8) {
+        if r.stride[v].abs() != 1 || r.bytes > 8 {
             // Copied first, if the lanes' index is a dimension of its own and the copy is used often enough; else
             // lanes are gathered.
             let uses: f64 = (0..dims).filter(|d| !r.depends(*d)).map(|d| f.extents[d] as f64).product();
@@ -187,7 +195,7 @@ fn estimate(
         {
             // Vectors that cross lines are two loads.
             cost = 1.0 + (width as f64 - 1.0) * r.bytes as f64 / m.line_bytes as f64;
-        } else if !in_order && side[v] > 1 && f.reduces && !f.reduced[v] && from_afar(r, v, side, f, m) {
+        } else if side[v] > 1 && f.reduces && !f.reduced[v] && from_afar(r, v, side, f, m) {
             afar = 1.3;
         }
         vectors += count * cost;
@@ -199,8 +207,9 @@ fn estimate(
     }
     let all = product(&|_| true);
     let chain = if f.reduces { product(&|d| f.reduced[d] && d != v) * m.fma_latency as f64 } else { 0.0 };
-    // Vectors are loaded one per cycle, scalars two.
-    let cycles = (all * f.work).max(vectors + scalars * 0.5).max(chain) * afar + gathered;
+    // Of vectors as many are loaded per cycle as are added, of scalars two.
+    let units = m.vector_units.max(1) as f64;
+    let cycles = (all * f.work / units).max(vectors / units + scalars * 0.5).max(chain) * afar + gathered;
     let cycles = cycles + if f.reduces { 0.0 } else { neighbours(f, m, (v, width), side)? };
     // Overheads of loops, once per tile.
     let cycles = cycles + 1.0 + if f.reduces { 0.0 } else { 1.0 };
@@ -213,8 +222,10 @@ fn estimate(
             0 => 0.0,
             _ if d == v => 1.2,
             // Copies make room for a full one.
-            _ if in_order || f.reduces && !f.reduced[v] && columns(f, d, side, v) => 1.0,
+            _ if f.reduces && !f.reduced[v] && columns(f, d, side, lanes) => 1.0,
             _ if f.reduces && !exact => 1.5,
+            // Where they are constants, they are written out as full ones are.
+            _ if f.reduces && !f.reduced[d] && !f.reduced[v] => 1.3,
             r => (r as f64 * 1.5).min(4.0),
         };
         times *= n as f64 + partial;
@@ -264,15 +275,15 @@ fn neighbours(f: &Facts, m: &Machine, (v, width): (usize, u64), side: &[u64]) ->
 }
 
 /// Whether the inputs that rows of a tile read are used for many columns, so that they are copied.
-fn columns(f: &Facts, d: usize, side: &[u64], v: usize) -> bool {
+fn columns(f: &Facts, d: usize, side: &[u64], (v, width): (usize, u64)) -> bool {
     let mut with = f.inputs.iter().filter(|r| r.depends(d));
     let others = |r: &Reach| {
         (0..side.len())
             .filter(|x| !f.reduced[*x] && !r.depends(*x))
-            .map(|x| f.extents[x] / side[x])
+            .map(|x| f.extents[x] / side[x] / if x == v { width } else { 1 })
             .product::<u64>()
     };
-    with.all(|r| r.plain(d).is_some() && !r.depends(v) && others(r) >= 256)
+    with.all(|r| r.plain(d).is_some() && !r.depends(v) && others(r) >= 24)
 }
 
 /// Whether the rows of a tile lie so that they share few sets of the first cache, and are more than a set holds.
@@ -284,8 +295,13 @@ fn crowded(r: &Reach, side: &[u64], m: &Machine) -> bool {
     (0..side.len()).filter(same).map(|d| side[d]).product::<u64>() > m.l1_ways
 }
 
-/// Whether rows that lie far apart are read where they are, from beyond the second cache, by too few rows of results
-/// for a copy to pay: the hardware prefetcher works best if each of them is one line at a time.
+/// Whether an input comes from memory at each call: no cache keeps it.
+pub(super) fn from_memory(f: &Facts, r: &Reach, m: &Machine) -> bool {
+    r.footprint(&f.extents) > m.l3_bytes.max(m.l2_bytes)
+}
+
+/// Whether rows that lie far apart are read where they are, from memory, by too few rows of results for a copy to pay: the
+/// hardware prefetcher works best if each of them is one line at a time.
 fn from_afar(r: &Reach, v: usize, side: &[u64], f: &Facts, m: &Machine) -> bool {
     // Of what a batch has many of, one at a time.
     let alone = |d: usize| if f.reduced[d] || d == v { f.extents[d] } else { 1 };
@@ -293,7 +309,7 @@ fn from_afar(r: &Reach, v: usize, side: &[u64], f: &Facts, m: &Machine) -> bool 
     let apart = (0..side.len()).any(|d| f.reduced[d] && r.stride[d].unsigned_abs() * r.bytes >= APART);
     let uses =
         (0..side.len()).filter(|d| !f.reduced[*d] && !r.depends(*d)).map(|d| f.extents[d]).product::<u64>();
-    apart && uses < 8 * REUSE && r.footprint(&box_of_one) > m.l2_bytes
+    apart && uses < 8 * REUSE && r.footprint(&box_of_one) > m.l2_bytes && from_memory(f, r, m)
 }
 
 /// Distinct elements (vectors along the lanes) that a tile reads.
