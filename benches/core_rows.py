@@ -14,8 +14,9 @@ import os
 import subprocess
 import sys
 
-from interleaved import rounds
+from interleaved import commit, misses, rounds
 
+GOAL = ">= 0.95"
 PRODUCTS = [(512, 512, 512), (1024, 1024, 1024), (2048, 2048, 2048), (4096, 4096, 4096), (16, 2048, 1000)]
 LARGE = 1 << 26
 SOURCE = """
@@ -163,16 +164,17 @@ def main():
                                  preexec_fn=lambda: os.sched_setaffinity(0, mine))
         for line in child.stdout:
             row, times, work = json.loads(line)
-            known.setdefault(str(t), {})[row] = {"seconds": times, "work": work}
+            known.setdefault(str(t), {})[row] = {"seconds": times, "work": work, "commit": commit()}
             if a.out:
                 with open(a.out, "w") as f:
                     json.dump(known, f, indent=1)
             speed = {name: work / s[0] / 1e9 for name, s in times.items()}
             rivals = [v for name, v in speed.items() if name != "lathe"]
             beside = f"{speed['lathe'] / max(rivals):6.2f}" if rivals else "     -"
+            missed = "   < goal" if rivals and misses(GOAL, speed["lathe"] / max(rivals)) else ""
             spread = (times["lathe"][2] - times["lathe"][1]) / times["lathe"][0]
             print(f"{t:3} threads  {row:24}" + "".join(f"{name} {v:8.1f}  " for name, v in speed.items())
-                  + f"of the best rival {beside}  spread {spread:5.0%}", flush=True)
+                  + f"of the best rival {beside}  spread {spread:5.0%}{missed}", flush=True)
         if child.wait():
             sys.exit(f"the process of {t} threads ended with {child.returncode}")
     if "together" not in known:

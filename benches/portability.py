@@ -9,6 +9,8 @@ is the time of the best of naive, fast and auto, divided by that of the default;
 import argparse, json, math, subprocess, sys
 from pathlib import Path
 
+from interleaved import commit
+
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 
 # Sizes that no document mentions: rests of vectors and tiles, rows in and beyond the caches.
@@ -80,7 +82,8 @@ def main():
     p.add_argument("--runs", type=int)
     p.add_argument("--json")
     a = p.parse_args()
-    rows, ratios = [], []
+    rows, ratios, made_of = [], [], commit()
+    print(f"commit {made_of}")
     print(f"{'kernel':34} {'machine':10} thr  {'naive':>10} {'fast':>10} {'auto':>10}  default      ratio   (µs)")
     for target, sizes in ROWS:
         if a.only not in target:
@@ -103,7 +106,7 @@ def main():
                 mark = "  <" if ratio < 0.95 else ""
                 us = "".join(f" {times[s] * 1e6:10.1f}" for s in STRATEGIES)
                 print(f"{name:34} {cpu:10} {threads:3} {us}  {default:10} {ratio:6.2f}{mark}", flush=True)
-                rows.append(dict(kernel=target, sizes=sizes, machine=cpu, threads=threads, seconds=times,
+                rows.append(dict(commit=made_of, kernel=target, sizes=sizes, machine=cpu, threads=threads, seconds=times,
                                  default=default, ratio=ratio, why=taken[0].get("strategy_reason", "")))
     if ratios:
         mean = math.exp(sum(map(math.log, ratios)) / len(ratios))

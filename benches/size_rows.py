@@ -16,6 +16,8 @@ import sys
 import tempfile
 import time
 
+from interleaved import commit
+
 GEMM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "examples", "gemm.lathe")
 
 
@@ -84,7 +86,7 @@ def main():
           f" the speed of specialized code is reached to {ratio:.3f} in geometric mean{'' if met else '   < goal: 0.95 with 3 compilations'}")
     if a.out:
         with open(a.out, "w") as f:
-            json.dump(rows, f, indent=1)
+            json.dump({"commit": commit(), "compilations": compiled, "ratio": ratio, "rows": rows}, f, indent=1)
     return 0
 
 
