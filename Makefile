@@ -1,6 +1,6 @@
 # The two commands are `make demo` and `make test`; both install what is missing first.
 SHELL := /bin/bash
-.PHONY: demo lint test test-long test-python test-torch test-types setup install wheel doc bench gradbench device-bundle fuzz clean
+.PHONY: demo lint test test-long test-python test-torch test-types setup install wheel doc bench gradbench device-bundle fuzz races clean
 
 setup:
 	@bash scripts/setup.sh
@@ -62,6 +62,10 @@ device-bundle: setup
 
 fuzz: setup
 	@bash scripts/fuzz.sh
+
+# The runtime of devices under ThreadSanitizer.
+races: setup
+	@bash scripts/races.sh
 
 clean:
 	cargo clean

@@ -7,6 +7,8 @@
 //!   barriers are inserted only where a phase accesses what an earlier one wrote, or writes what it read; serial
 //!   code is run by one thread; what each thread alone uses is a register of that thread.
 //! * [`plan()`]: what the host does to run an SPMD function: memory, loops, launches with their arguments.
+//! * [`reach()`](reach::reach): which elements a launch reads and writes, once sizes are known, so that a host with several
+//!   devices moves no others. Loops bound to `device` stay loops of the host, whose iterations each have a device.
 //!
 //! Both are trees or plain data, so that all of it but speed is tested with the interpreter.
 
@@ -20,6 +22,7 @@ mod owner;
 mod pending;
 mod phase;
 pub mod plan;
+pub mod reach;
 mod spmd;
 pub mod turns;
 

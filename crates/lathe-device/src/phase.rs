@@ -20,6 +20,11 @@ pub fn is_grid(e: &Executor) -> bool {
     matches!(e, Executor::Level(l) if &**l == "grid")
 }
 
+/// Whether the iterations of a loop are devices of one host.
+pub fn is_device(e: &Executor) -> bool {
+    *e == Executor::Device
+}
+
 /// Whether a loop with such an executor is in the subtree.
 pub fn any_loop(s: &Stmt, wanted: &dyn Fn(&Executor) -> bool) -> bool {
     s.as_loop().is_some_and(|l| wanted(&l.exec)) || s.children().any(|c| any_loop(c, wanted))

@@ -1,7 +1,7 @@
 //! What the host does to run an SPMD function.
 
 use crate::block::{Result, no_kernel};
-use crate::phase::{is_cluster, is_grid, is_threads};
+use crate::phase::{is_cluster, is_device, is_grid, is_threads};
 use lathe_ir::build::{ceil_div, sub};
 use lathe_ir::visit::{vars_of, walk};
 use lathe_ir::{Binder, BufId, Buffer, Expr, Function, Loop, Name, ParamKind, Space, Stmt, StmtKind, VarId};
@@ -26,6 +26,8 @@ pub enum Item {
         lo: Expr,
         hi: Expr,
         step: i64,
+        /// Its iterations are independent, and each may run on a device of its own.
+        devices: bool,
         body: Vec<Item>,
     },
     If {
@@ -88,6 +90,21 @@ pub struct KernelPlan {
 pub struct Plan {
     pub kernels: Vec<KernelPlan>,
     pub items: Vec<Item>,
+}
+
+impl Plan {
+    /// Whether it has loops over devices.
+    pub fn has_devices(&self) -> bool {
+        fn any(items: &[Item]) -> bool {
+            items.iter().any(|i| match i {
+                Item::Loop { devices: true, .. } => true,
+                Item::Loop { body, .. } | Item::Alloc { body, .. } | Item::Let { body, .. } => any(body),
+                Item::If { then, other, .. } => any(then) || any(other),
+                Item::Check { .. } | Item::Launch(_) => false,
+            })
+        }
+        any(&self.items)
+    }
 }
 
 /// The plan of what [`crate::to_spmd`] made.
@@ -157,7 +174,8 @@ impl Planner {
                 self.vars.insert(l.binder.id, l.binder.clone());
                 let body = self.items(&l.body)?;
                 let (binder, lo, hi) = (l.binder.clone(), l.lo.clone(), l.hi.clone());
-                Ok(vec![Item::Loop { binder, lo, hi, step: l.step, body }])
+                let devices = is_device(&l.exec);
+                Ok(vec![Item::Loop { binder, lo, hi, step: l.step, devices, body }])
             }
             None => Err(no_kernel("such a statement outside of a grid", s.places())),
         }

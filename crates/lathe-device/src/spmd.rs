@@ -3,7 +3,7 @@
 use crate::block::{Block, Result, does_nothing, no_kernel};
 use crate::distribute::distributed;
 use crate::pending::{Touched, View, classes};
-use crate::phase::{Chain, any_loop, has_barrier, is_grid, is_threads};
+use crate::phase::{Chain, any_loop, has_barrier, is_device, is_grid, is_threads};
 use lathe_ir::build::{index, sub};
 use lathe_ir::visit::{self, loads_of, vars_of};
 use lathe_ir::{
@@ -52,8 +52,9 @@ struct Host<'a> {
     ranges: Ranges,
 }
 
+/// Whether the host has something to decide there: it starts grids, and chooses devices.
 fn has_grid(s: &Stmt) -> bool {
-    any_loop(s, &is_grid)
+    any_loop(s, &|e| is_grid(e) || is_device(e))
 }
 
 /// The statement without serial loops of one iteration, which would meet what they touched themselves.
@@ -108,11 +109,12 @@ impl Host<'_> {
             return Err(no_kernel("a grid under a bound or condition that loads", s.places()).help(help));
         }
         if let Some(l) = s.as_loop() {
-            if !matches!(l.exec, Executor::Serial | Executor::Unrolled) {
+            if !matches!(l.exec, Executor::Serial | Executor::Unrolled | Executor::Device) {
                 return Err(no_kernel(format!("a grid in a loop run by `{}`", l.exec.name()), s.places()));
             }
             let body = self.child(s, 0)?;
-            return Ok(s.with_kind(StmtKind::Loop(Loop { exec: Executor::Serial, body, ..l.clone() })));
+            let exec = if is_device(&l.exec) { Executor::Device } else { Executor::Serial };
+            return Ok(s.with_kind(StmtKind::Loop(Loop { exec, body, ..l.clone() })));
         }
         if s.as_if().is_some() || s.as_let().is_some() {
             let new = (0..s.children().len()).map(|k| self.child(s, k)).collect::<Result<_>>()?;
@@ -196,6 +198,10 @@ impl Host<'_> {
 
     /// A nest of grid loops with a block inside.
     fn kernel(&mut self, s: &Stmt) -> Result<Stmt> {
+        if any_loop(s, &is_device) {
+            let d = no_kernel("a loop over devices inside of a grid", s.places());
+            return Err(d.help("bind a loop outside of the grid to devices"));
+        }
         let (grid, block) = self.grid(s);
         let block = distributed(&without_single(&block), &mut self.next_id);
         let mut mark = None;

@@ -6,13 +6,14 @@
 //! | `#: steps spmd` | the kernels |
 //! | `#: plan` | what the host does, and which copies may be asynchronous |
 //! | `#: barriers` | how many of the barriers are needed |
+//! | `#: reach N=9 d=1` | which elements a launch reads and writes, for sizes and loops of the host |
 //!
 //! Each kernel is proved to be free of races for all sizes, and with a barrier left out it is not where runs race.
 //!
 //! Behind them may stand what a device allows: `threads=64 cluster=8`.
 
 use lathe_analysis::prove_concurrent;
-use lathe_device::{Argument, Item, KernelPlan, Limits, copies, plan, to_spmd};
+use lathe_device::{Argument, Item, KernelPlan, Limits, Plan, copies, plan, reach, to_spmd};
 use lathe_diagnostics::Diagnostic;
 use lathe_filetest::{Checked, Found, Front, Given, Inputs};
 use lathe_ir::text::{Ids, Scope, print_expr, print_function};
@@ -41,7 +42,7 @@ impl Front for Kernels {
     }
 
     fn words(&self) -> &'static [&'static str] {
-        &["plan", "barriers"]
+        &["plan", "barriers", "reach"]
     }
 
     fn case(&self, word: &str, rest: &str, given: &Given) -> Result<Result<Found, Diagnostic>, String> {
@@ -49,6 +50,12 @@ impl Front for Kernels {
         if word == "barriers" {
             let made = self.apply(module, func, &format!("spmd {rest}"));
             return Ok(made.map(|f| Found { text: barriers(module, func, &f, given), wrong: None }));
+        }
+        if word == "reach" {
+            let known = Inputs::parse(rest)?;
+            let planned = to_spmd(&simplify_function(func), Limits::default())
+                .and_then(|f| plan(&simplify_function(&f)));
+            return Ok(planned.map(|p| Found { text: reached(&p, &known), wrong: None }));
         }
         let limits = limits(rest).ok_or("limits are `threads=64 cluster=8`")?;
         let planned = to_spmd(&simplify_function(func), limits).and_then(|f| {
@@ -80,6 +87,30 @@ fn limits(text: &str) -> Option<Limits> {
         }
     }
     Some(limits)
+}
+
+/// Elements of each array, by kernels.
+fn reached(plan: &Plan, known: &Inputs) -> String {
+    let mut out = String::new();
+    for (n, k) in plan.kernels.iter().enumerate() {
+        let value = |name: &str| known.named().find(|v| v.0 == name).map(|v| v.1);
+        let scalar = |a: &Argument| match a {
+            Argument::Scalar(b) => value(&b.name).map(|v| (b.id, v)),
+            Argument::Array(_) => None,
+        };
+        let values = k.arguments.iter().filter_map(scalar).collect();
+        let name = |id| {
+            k.arguments.iter().find_map(|a| match a {
+                Argument::Array(b) if b.id == id => Some(b.name.to_string()),
+                _ => None,
+            })
+        };
+        for r in reach::reach(k, &values) {
+            let name = name(r.buffer).unwrap_or_default();
+            out += &format!("kernel {n} reads {:?}, writes {:?} of {name}\n", r.reads, r.writes);
+        }
+    }
+    out
 }
 
 /// A plan as text.
@@ -157,9 +188,10 @@ impl Shown {
                     self.bind(binder);
                     self.items(body, depth);
                 }
-                Item::Loop { binder, lo, hi, step, body } => {
+                Item::Loop { binder, lo, hi, step, devices, body } => {
                     let (lo, hi) = (self.expr(lo), self.expr(hi));
-                    self.line(depth, &format!("for {} in {lo}..{hi} step {step}", binder.name));
+                    let on = if *devices { ", each on a device" } else { "" };
+                    self.line(depth, &format!("for {} in {lo}..{hi} step {step}{on}", binder.name));
                     self.bind(binder);
                     self.items(body, depth + 1);
                 }

@@ -184,7 +184,7 @@ impl Capabilities {
             .statements(&[
                 Let, Store, Reduce, Atomic, Loop, If, While, Alloc, Check, Assume, Prefetch, Call, Barrier,
             ])
-            .executors(&["serial", "unrolled", "grid", "cluster", "block", "warp", "lane"])
+            .executors(&["serial", "unrolled", "device", "grid", "cluster", "block", "warp", "lane"])
             .spaces(&Space::ALL)
             .types(&Scalar::ALL)
             .views(&[Through::Slice, Through::Reshape])

@@ -7,13 +7,16 @@ use crate::kept::Unpacked;
 use crate::kernels::{Invocation, Kernels, Session};
 use crate::limit::limit;
 use crate::marks::Opened;
+use crate::split::{self, Array, Given};
 use crate::work::{HostBytes, HostKind, Memory, Outcome, Queue};
-use lathe_abi::{Array, DEVICE_ALIGNMENT as ALIGNED, status};
+use lathe_abi::{Array as Descriptor, DEVICE_ALIGNMENT as ALIGNED, status};
 use lathe_diagnostics::Diagnostic;
 use lathe_engine::memory::Shape;
 use lathe_engine::{DeviceRun, codes};
 use lathe_host::{Access, BufferId, Executor, Ran};
 use lathe_ir::{Mode, ParamKind, Scalar};
+use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
@@ -43,8 +46,7 @@ impl Called {
 /// As [`lathe_engine::Code::call`].
 pub(crate) unsafe fn call(
     kernels: &Arc<Kernels>,
-    device: Opened,
-    args: &[Array],
+    args: &[Descriptor],
     times: usize,
 ) -> Result<Called, Diagnostic> {
     let func = &kernels.unpacked.func;
@@ -55,73 +57,155 @@ pub(crate) unsafe fn call(
         Ok(k) => k,
         Err(failed) => return Ok(Called::failed(failed)),
     };
-    let (devices, drivers) = Drivers::new(&[device], 1);
+    let team = split::team(kernels, split::wanted(kernels, &known)?)?;
+    let opened: Vec<Opened> = team.iter().map(|k| k.device).collect();
+    let (devices, drivers) = Drivers::new(&opened, 1);
     let mut executor = Executor::new(devices, drivers);
     executor.driver().take_times(true);
     executor.keep_profile(true);
-    let mut accesses = Vec::new();
+    let mut arrays = Vec::new();
     for (p, s) in func.params.iter().zip(&shapes) {
-        if p.array().is_none() {
-            continue;
-        }
+        let Some(b) = p.array() else { continue };
         // SAFETY: as above; written parameters are lent for writing.
         let host = unsafe { memory_of(s, p.mode) }?;
         let bytes = host.len() as u64;
-        let buffer = executor.buffer(host, bytes, p.mode != Mode::Out, false);
-        accesses.push(Access { buffer, range: 0..bytes, mode: mode(p.mode) });
+        let defined = p.mode != Mode::Out;
+        let buffer = executor.buffer(host, bytes, defined, false);
+        arrays.push(Array { id: b.id, buffer, range: 0..bytes, defined });
     }
     let seen = Arc::new(AtomicI32::new(status::OK));
-    let offsets = vec![0; accesses.len()];
-    let work = Arc::new(Invocation {
-        kernels: Arc::clone(kernels),
-        known,
-        offsets,
-        seen: Some(Arc::clone(&seen)),
-        started: AtomicU64::new(0),
+    let started = Arc::new(AtomicU64::new(0));
+    let run = Work::new(kernels, team, known, arrays, Arc::clone(&seen), Arc::clone(&started));
+    let ended = run.launch(&mut executor).and_then(|given| {
+        let Ok(given) = given else { return Ok(given) };
+        given.events.iter().try_for_each(|event| executor.finish_event(*event))?;
+        Ok(Ok(given))
     });
-    let ended = executor
-        .launch(&format!("`{}`", func.name), 0, &accesses, &*work)
-        .and_then(|event| executor.finish_event(event));
-    if let Err(d) = ended {
-        return match seen.load(Ordering::Acquire) {
-            status::OK if executor.driver().late => Err(late(d)),
-            status::OK => Err(d),
-            failed => Ok(Called::failed(failed)),
-        };
-    }
+    let given = match ended {
+        Ok(Ok(given)) => given,
+        Ok(Err(failed)) => return Ok(Called::failed(failed)),
+        Err(d) => {
+            return match seen.load(Ordering::Acquire) {
+                status::OK if executor.driver().late => Err(late(d)),
+                status::OK => Err(d),
+                failed => Ok(Called::failed(failed)),
+            };
+        }
+    };
     let arrays = func.params.iter().zip(&shapes).filter(|(p, _)| p.array().is_some());
-    for ((_, s), access) in arrays.zip(&accesses).filter(|((p, _), _)| p.mode != Mode::In) {
-        let host = executor.access(&read(access.buffer, access.range.end))?;
+    for ((_, s), (a, written)) in
+        arrays.zip(run.arrays().iter().zip(&given.written)).filter(|((p, _), _)| p.mode != Mode::In)
+    {
+        for part in written {
+            executor.access(&read(a.buffer, part.clone()))?;
+        }
         if !s.is_dense() {
+            let host = executor.access(&read(a.buffer, 0..0))?;
             // SAFETY: a written parameter, whose memory was lent for that; the executor says that its copy is whole.
             unsafe { s.scatter(host.slice()) };
         }
     }
     executor.finish();
     let counts = executor.counts();
-    let kernels_of = |ran: &[Ran]| -> Vec<f64> {
-        ran.iter().filter(|r| r.bytes.is_none()).map(|r| r.interval.end - r.interval.start).collect()
-    };
-    let run = DeviceRun {
-        kernel_seconds: kernels_of(&executor.take_profile()).iter().sum(),
-        launches: work.started.load(Ordering::Relaxed),
+    let run_of = DeviceRun {
+        kernel_seconds: spent(&executor.take_profile()),
+        launches: started.load(Ordering::Relaxed),
         to_device_bytes: counts.to_device_bytes,
         from_device_bytes: counts.from_device_bytes,
         copies: counts.copies,
     };
     let mut seconds = Vec::new();
-    if times > 0 {
-        for _ in 0..times {
-            executor.launch(&format!("`{}`", func.name), 0, &accesses, &*work)?;
+    for _ in 0..times {
+        // Some of these may be under way at once on one device; several devices begin together.
+        if run.devices() > 1 {
+            executor.finish();
         }
-        executor.finish();
-        seconds = kernels_of(&executor.take_profile());
+        if run.launch(&mut executor)?.is_err() {
+            break;
+        }
+        if run.devices() > 1 {
+            executor.finish();
+            seconds.push(spent(&executor.take_profile()));
+        }
     }
-    Ok(Called { status: status::OK, seconds, run })
+    if run.devices() == 1 {
+        executor.finish();
+        seconds = kernels_of(&executor.take_profile()).map(|r| r.interval.end - r.interval.start).collect();
+    }
+    Ok(Called { status: status::OK, seconds, run: run_of })
 }
 
-fn read(buffer: BufferId, bytes: u64) -> Access {
-    Access { buffer, range: 0..bytes, mode: lathe_host::Mode::Read }
+fn kernels_of(ran: &[Ran]) -> impl Iterator<Item = &Ran> {
+    ran.iter().filter(|r| r.bytes.is_none())
+}
+
+/// Seconds from the first launch to the end of the last, on the device where that is longest: every device has a clock of its
+/// own.
+fn spent(ran: &[Ran]) -> f64 {
+    let mut devices: BTreeMap<u32, (f64, f64)> = BTreeMap::new();
+    for r in kernels_of(ran) {
+        let d = devices.entry(r.stream.device).or_insert((f64::INFINITY, f64::NEG_INFINITY));
+        *d = (d.0.min(r.interval.start), d.1.max(r.interval.end));
+    }
+    devices.values().map(|d| d.1 - d.0).fold(0.0, f64::max)
+}
+
+/// What a call gives the executor: one launch for all of the function, or one for each kernel, on the device of its iteration.
+enum Work {
+    One { name: String, work: Arc<Invocation>, accesses: Vec<Access>, arrays: Vec<Array> },
+    Split(split::Run),
+}
+
+impl Work {
+    fn new(
+        kernels: &Arc<Kernels>,
+        team: Vec<Arc<Kernels>>,
+        known: Known,
+        arrays: Vec<Array>,
+        seen: Arc<AtomicI32>,
+        started: Arc<AtomicU64>,
+    ) -> Work {
+        let seen = Some(seen);
+        if team.len() > 1 {
+            return Work::Split(split::Run { team, known, arrays, seen, started });
+        }
+        let modes = kernels.unpacked.func.params.iter().filter(|p| p.array().is_some()).map(|p| mode(p.mode));
+        let access = |(a, mode): (&Array, _)| Access { buffer: a.buffer, range: a.range.clone(), mode };
+        let accesses = arrays.iter().zip(modes).map(access).collect();
+        let offsets = vec![0; arrays.len()];
+        let work = Invocation { kernels: Arc::clone(kernels), known, offsets, seen, started };
+        let name = format!("`{}`", kernels.unpacked.func.name);
+        Work::One { name, work: Arc::new(work), accesses, arrays }
+    }
+
+    fn arrays(&self) -> &[Array] {
+        match self {
+            Work::One { arrays, .. } => arrays,
+            Work::Split(run) => &run.arrays,
+        }
+    }
+
+    fn devices(&self) -> usize {
+        match self {
+            Work::One { .. } => 1,
+            Work::Split(run) => run.team.len(),
+        }
+    }
+
+    fn launch(&self, executor: &mut Executor<Drivers>) -> Result<Result<Given, i32>, Diagnostic> {
+        match self {
+            Work::One { name, work, accesses, .. } => {
+                let event = executor.launch(name, 0, accesses, &**work)?;
+                let written = |a: &Access| if a.mode.writes() { vec![a.range.clone()] } else { Vec::new() };
+                Ok(Ok(Given { events: vec![event], written: accesses.iter().map(written).collect() }))
+            }
+            Work::Split(run) => run.launch(executor),
+        }
+    }
+}
+
+fn read(buffer: BufferId, range: Range<u64>) -> Access {
+    Access { buffer, range, mode: lathe_host::Mode::Read }
 }
 
 /// What a launch does with a parameter.
@@ -167,7 +251,7 @@ fn late(d: Diagnostic) -> Diagnostic {
 pub(crate) unsafe fn start(
     kernels: &Arc<Kernels>,
     queue: Queue,
-    args: &[Array],
+    args: &[Descriptor],
     finish: &dyn Fn() -> Result<bool, Diagnostic>,
 ) -> Result<i32, Diagnostic> {
     // SAFETY: the caller's promise: valid descriptors.

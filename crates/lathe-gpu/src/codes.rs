@@ -65,8 +65,8 @@ lathe_diagnostics::codes! {
         wrong: "device.launch(&scale, grid, &[(&y).into()])",
         right: "device.launch(&scale, grid, &[write(&y), read(&x), 2.0f32.into()])";
 
-    /// Reductions over several devices are done by NCCL, a library of NVIDIA that connects devices of CUDA of
-    /// one host, each once. It is opened when it is first needed; `lathe doctor` says where it was found.
+    /// Reductions over several devices of CUDA are done by NCCL, a library of NVIDIA that connects devices of one host, each
+    /// once. It is opened when it is first needed; `lathe doctor` says where it was found.
     NCCL = Code("E0856"), "a reduction over devices cannot be done",
         wrong: "devices.all_reduce(Combine::Sum, &parts) on a machine without libnccl.so.2",
         right: "pip install nvidia-nccl-cu13, or a launch that reads the parts of all devices";

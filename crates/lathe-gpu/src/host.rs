@@ -29,6 +29,8 @@ pub struct Launch<'a> {
     pub arguments: Vec<Value>,
     /// Bytes of these words, which are 0 before the launch; 0 if the kernel has none.
     pub turns: u64,
+    /// Sizes, scalars, and the loops of the host that are around.
+    pub known: &'a Known,
 }
 
 /// Executes the plan.
@@ -40,6 +42,11 @@ pub trait Launcher {
     fn alloc(&mut self, buffer: &Buffer, bytes: u64) -> Result<(), Diagnostic>;
 
     fn free(&mut self, buffer: BufId);
+
+    /// An iteration, of so many, of a loop over devices begins. It ends with [`Launcher::leave_device`].
+    fn enter_device(&mut self, _iteration: u64, _of: u64) {}
+
+    fn leave_device(&mut self) {}
 
     /// Starts a kernel after all that were started before.
     ///
@@ -120,12 +127,22 @@ fn one(s: &DeviceSource, d: &mut dyn Launcher, known: &mut Known, item: &Item) -
             known.bind(binder.id, binder.ty, value);
             items(s, d, known, body)
         }
-        Item::Loop { binder, lo, hi, step, body } => {
+        Item::Loop { binder, lo, hi, step, devices, body } => {
             let (lo, hi) = (known.value(lo)?, known.value(hi)?);
+            let trips = hi.saturating_sub(lo).max(0) as u64;
+            let (trips, mut number) = (trips.div_ceil(*step as u64), 0);
             let mut at = lo;
             while at < hi {
                 known.bind(binder.id, binder.ty, at);
-                let failed = items(s, d, known, body)?;
+                if *devices {
+                    d.enter_device(number, trips);
+                }
+                let failed = items(s, d, known, body);
+                if *devices {
+                    d.leave_device();
+                }
+                number += 1;
+                let failed = failed?;
                 if failed != status::OK {
                     return Ok(failed);
                 }
@@ -174,7 +191,7 @@ fn one(s: &DeviceSource, d: &mut dyn Launcher, known: &mut Known, item: &Item) -
             let turns = if kernel.turns == 0 { Some(0) } else { words };
             let Some(turns) = turns else { return Ok(status::SIZE_OVERFLOW) };
             let threads = plan.threads as u64;
-            d.launch(&Launch { number: *number, kernel, blocks, threads, arguments, turns })?;
+            d.launch(&Launch { number: *number, kernel, blocks, threads, arguments, turns, known: &*known })?;
             Ok(status::OK)
         }
     }

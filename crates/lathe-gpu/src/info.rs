@@ -49,9 +49,26 @@ pub fn devices_of(kind: &str) -> Result<Vec<DeviceInfo>, Diagnostic> {
     let found = match kind {
         "cuda" => cuda(),
         "opencl" => opencl(),
-        _ => Err(format!("`{kind}` is not a kind of device: cuda, opencl")),
+        _ => {
+            of_this_machine(kind)?;
+            Err(format!("`{kind}` is not a kind of device: cuda, opencl"))
+        }
     };
     found.map_err(|text| Diagnostic::error(codes::NO_DEVICE, text))
+}
+
+/// Refuses devices of other machines by their names: a host with `@` or `://`, or the word `remote`.
+///
+/// # Errors
+/// `E0841`.
+pub(crate) fn of_this_machine(name: &str) -> Result<(), Diagnostic> {
+    if !(name.contains('@') || name.contains("://") || name.starts_with("remote")) {
+        return Ok(());
+    }
+    let text = format!(
+        "`{name}` is a device of another machine: that needs a daemon there, which Lathe does not have"
+    );
+    Err(Diagnostic::error(codes::NO_DEVICE, text).help("run the program on that machine"))
 }
 
 /// The architecture of a device of CUDA that this machine has: `cuda:1`, or `cuda` for the first one.

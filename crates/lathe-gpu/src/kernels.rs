@@ -1,25 +1,87 @@
 //! Kernels of Lathe on a device: what a launch of a function starts there, by its plan.
 
 use crate::codes;
-use crate::function::{Argument, Function, Grid};
+use crate::function::{Argument, Function, Grid, Module};
 use crate::host::{self, Known, Launch, Launcher, Value};
 use crate::kept::Unpacked;
 use crate::marks::Opened;
 use crate::work::{Explain, Line, Memory, Outcome, Queue, Start, StatusPlace};
+use lathe_device::reach::{self, Reach};
 use lathe_diagnostics::Diagnostic;
-use lathe_ir::{BufId, Buffer, ParamKind};
+use lathe_ir::{BufId, Buffer, ParamKind, VarId};
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A function of the tree, loaded on a device.
 pub(crate) struct Kernels {
-    pub unpacked: Unpacked,
+    pub unpacked: Arc<Unpacked>,
     pub functions: Vec<Function>,
     pub device: Opened,
+    /// The same on other devices.
+    others: Mutex<Vec<Arc<Kernels>>>,
+    /// What launches touch, by the kernel and what is known at them.
+    reaches: Mutex<HashMap<Place, Arc<Vec<Reach>>>>,
 }
 
+/// A kernel's number, and the variables that have values there.
+type Place = (usize, Vec<(VarId, i64)>);
+
+/// More of them are not remembered.
+const MOST_PLACES: usize = 1 << 12;
+
 impl Kernels {
+    /// # Errors
+    /// Those of the device.
+    pub fn load(unpacked: Arc<Unpacked>, device: Opened) -> Result<Kernels, Diagnostic> {
+        let kernels = &unpacked.source.kernels;
+        let (module, handles) = match device {
+            Opened::Cuda(device) => {
+                let (module, handles) = device.load(&unpacked.code, kernels)?;
+                (Module::Cuda { device, module }, handles)
+            }
+            Opened::OpenCl(device) => {
+                let (program, handles) = device.build(&unpacked.source.source, kernels)?;
+                (Module::OpenCl { device, program }, handles)
+            }
+        };
+        let module = Arc::new(module);
+        let named = handles.iter().zip(kernels);
+        let functions = named.map(|(h, k)| Function::new(Arc::clone(&module), *h, &k.name)).collect();
+        Ok(Kernels { unpacked, functions, device, others: Mutex::default(), reaches: Mutex::default() })
+    }
+
+    /// The same on another device, for whose kind the code was made.
+    ///
+    /// # Errors
+    /// Those of the device.
+    pub fn on(self: &Arc<Self>, device: Opened) -> Result<Arc<Kernels>, Diagnostic> {
+        if self.device.is(device) {
+            return Ok(Arc::clone(self));
+        }
+        let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = others.iter().find(|k| k.device.is(device)) {
+            return Ok(Arc::clone(known));
+        }
+        let made = Arc::new(Kernels::load(Arc::clone(&self.unpacked), device)?);
+        others.push(Arc::clone(&made));
+        Ok(made)
+    }
+
+    /// What a launch reads and writes.
+    pub fn reach(&self, kernel: usize, known: &Known) -> Arc<Vec<Reach>> {
+        let mut values: Vec<(VarId, i64)> = known.integers.iter().map(|(v, n)| (*v, *n)).collect();
+        values.sort_unstable();
+        let mut all = self.reaches.lock().unwrap_or_else(PoisonError::into_inner);
+        if all.len() >= MOST_PLACES {
+            all.clear();
+        }
+        let made = all.entry((kernel, values)).or_insert_with(|| {
+            Arc::new(reach::reach(&self.unpacked.source.plan.kernels[kernel], &known.integers))
+        });
+        Arc::clone(made)
+    }
+
     /// Whether kernels report how they ended.
     pub fn reports(&self) -> bool {
         self.unpacked.source.kernels.iter().any(|k| k.status)
@@ -48,7 +110,7 @@ pub(crate) struct Invocation {
     /// Where callers find the status who have their own words for it.
     pub seen: Option<Arc<AtomicI32>>,
     /// How many kernels were started.
-    pub started: AtomicU64,
+    pub started: Arc<AtomicU64>,
 }
 
 impl Start for Invocation {
@@ -126,13 +188,7 @@ impl<'a> Session<'a> {
         explain: &Explain,
         seen: Option<Arc<AtomicI32>>,
     ) -> Result<Outcome, Diagnostic> {
-        let line = self.queue.0;
-        let reports = self.kernels.reports();
-        if reports {
-            let status = line.take("the status", 16)?;
-            self.status = Some(status);
-            line.zero(status, 16)?;
-        }
+        self.begin(self.kernels.reports())?;
         let failed = host::run(&self.kernels.unpacked.source, self, known)?;
         if failed != lathe_abi::status::OK {
             if let Some(seen) = &seen {
@@ -140,9 +196,34 @@ impl<'a> Session<'a> {
             }
             return Err(Diagnostic::error(lathe_host::codes::FAILED, explain(failed)));
         }
+        self.end(explain, seen)
+    }
+
+    /// Starts one kernel alone; what it reports will be in the outcome's place.
+    pub fn run_one(
+        &mut self,
+        launch: &Launch,
+        explain: &Explain,
+        seen: Option<Arc<AtomicI32>>,
+    ) -> Result<Outcome, Diagnostic> {
+        self.begin(launch.kernel.status)?;
+        self.launch(launch)?;
+        self.end(explain, seen)
+    }
+
+    fn begin(&mut self, reports: bool) -> Result<(), Diagnostic> {
+        if reports {
+            let status = self.queue.0.take("the status", 16)?;
+            self.status = Some(status);
+            self.queue.0.zero(status, 16)?;
+        }
+        Ok(())
+    }
+
+    fn end(&self, explain: &Explain, seen: Option<Arc<AtomicI32>>) -> Result<Outcome, Diagnostic> {
         let Some(status) = self.status else { return Ok(Outcome::None) };
         let place = StatusPlace::new(self.queue, Arc::clone(explain), seen)?;
-        line.copy_status(status, &place)?;
+        self.queue.0.copy_status(status, &place)?;
         Ok(Outcome::Status(vec![place]))
     }
 

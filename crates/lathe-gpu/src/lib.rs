@@ -26,6 +26,7 @@ mod marks;
 mod nccl;
 pub mod nvrtc;
 mod opencl;
+mod split;
 pub mod work;
 
 #[cfg(test)]

@@ -86,6 +86,26 @@ impl Line {
         }
     }
 
+    /// Copies bytes from one place of its device's memory to another.
+    pub(crate) fn copy(self, from: (Memory, u64), to: (Memory, u64), bytes: u64) -> Result<(), Diagnostic> {
+        let size = usize::try_from(bytes).unwrap_or(usize::MAX);
+        let (a, b) = (from.0.raw(), to.0.raw());
+        match self {
+            Line::Cuda { device, stream } => {
+                let c = device.context as cuda::Handle;
+                let done = (device.calls.between)(b + to.1, c, a + from.1, c, size, stream as cuda::Handle);
+                device.check("copying on the device", done)
+            }
+            Line::OpenCl { .. } if size == 0 => Ok(()),
+            Line::OpenCl { device, queue } => {
+                let (a, b) = (a as opencl::Handle, b as opencl::Handle);
+                let (at, to, none) = (from.1 as usize, to.1 as usize, std::ptr::null_mut());
+                let done = (device.calls.between)(queue as opencl::Handle, a, b, at, to, size, 0, none, none);
+                device.check("copying on the device", done)
+            }
+        }
+    }
+
     /// Copies a status of 32 bits to its place.
     pub(crate) fn copy_status(self, from: Memory, place: &StatusPlace) -> Result<(), Diagnostic> {
         let to: *mut c_void = place.address();

@@ -29,7 +29,7 @@ impl Loaded {
     unsafe fn run(&self, args: &[Array], times: usize) -> Result<call::Called, Diagnostic> {
         fork::check()?;
         // SAFETY: the caller's promise.
-        let called = unsafe { call::call(&self.kernels, self.kernels.device, args, times) }?;
+        let called = unsafe { call::call(&self.kernels, args, times) }?;
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(called.run);
         Ok(called)
     }

@@ -1,6 +1,7 @@
-//! NCCL: reductions over devices of CUDA that are connected. The library is opened at run time; PyTorch's wheel brings one.
+//! NCCL: what devices of CUDA that are connected do together. The library is opened at run time; PyTorch's wheel brings one.
 
 use crate::codes;
+use crate::device::Asked;
 use crate::library::{function, open, python_packages};
 use lathe_diagnostics::Diagnostic;
 use libloading::Library;
@@ -19,6 +20,11 @@ pub(crate) struct Nccl {
     #[allow(clippy::type_complexity, reason = "the library's own list of arguments")]
     reduce:
         extern "C" fn(*const c_void, *mut c_void, usize, c_int, c_int, Communicator, *mut c_void) -> c_int,
+    scatter:
+        extern "C" fn(*const c_void, *mut c_void, usize, c_int, c_int, Communicator, *mut c_void) -> c_int,
+    broadcast:
+        extern "C" fn(*const c_void, *mut c_void, usize, c_int, c_int, Communicator, *mut c_void) -> c_int,
+    gather: extern "C" fn(*const c_void, *mut c_void, usize, c_int, Communicator, *mut c_void) -> c_int,
     abort: extern "C" fn(Communicator) -> c_int,
     /// `NCCL 2.27.3 (/…/libnccl.so.2)`.
     pub found: String,
@@ -79,6 +85,9 @@ fn opened(library: Library, place: &str) -> Result<Nccl, String> {
         start: function!(l, "ncclGroupStart", _)?,
         end: function!(l, "ncclGroupEnd", _)?,
         reduce: function!(l, "ncclAllReduce", _)?,
+        scatter: function!(l, "ncclReduceScatter", _)?,
+        broadcast: function!(l, "ncclBroadcast", _)?,
+        gather: function!(l, "ncclAllGather", _)?,
         abort: function!(l, "ncclCommAbort", _)?,
         found: format!("NCCL {}.{}.{} ({place})", v / 10_000, v % 10_000 / 100, v % 100),
         _library: library,
@@ -113,18 +122,29 @@ impl Nccl {
         self.check("starting", (self.end)())
     }
 
-    /// The elements at an address become the combination of those of all devices.
-    pub fn all_reduce(
+    /// One device's part of what all do together: from an address to another, which may be the same.
+    pub fn ask(
         &self,
-        (at, count, element): (u64, usize, c_int),
-        operator: c_int,
-        communicator: usize,
-        stream: u64,
+        asked: Asked,
+        [from, to]: [u64; 2],
+        (count, element): (usize, c_int),
+        (communicator, stream): (usize, u64),
     ) -> Result<(), String> {
-        let p = at as usize as *mut c_void;
-        let stream = stream as usize as *mut c_void;
-        let done = (self.reduce)(p, p, count, element, operator, communicator as Communicator, stream);
-        self.check("a reduction", done)
+        let (from, to) = (from as usize as *const c_void, to as usize as *mut c_void);
+        let (c, stream) = (communicator as Communicator, stream as usize as *mut c_void);
+        let (what, done) = match asked {
+            Asked::AllReduce(op) => {
+                ("a reduction", (self.reduce)(from, to, count, element, op.number(), c, stream))
+            }
+            Asked::ReduceScatter(op) => {
+                ("a reduction", (self.scatter)(from, to, count, element, op.number(), c, stream))
+            }
+            Asked::Broadcast(root) => {
+                ("a broadcast", (self.broadcast)(from, to, count, element, root as c_int, c, stream))
+            }
+            Asked::AllGather => ("a gather", (self.gather)(from, to, count, element, c, stream)),
+        };
+        self.check(what, done)
     }
 
     /// Gives a communicator up, whatever it was doing.

@@ -193,7 +193,7 @@ impl HostBytes {
     /// With room for the first page to begin in it: what an allocator aligns so far it also fills with zeros itself, and
     /// memory that only devices use would be touched.
     fn layout(bytes: usize) -> Result<std::alloc::Layout, Fault> {
-        let all = bytes.checked_add(PAGE).unwrap_or(usize::MAX);
+        let all = bytes.saturating_add(PAGE);
         std::alloc::Layout::from_size_align(all, 16)
             .map_err(|_| Fault::new(FaultKind::Memory, format!("{bytes} bytes are too many")))
     }

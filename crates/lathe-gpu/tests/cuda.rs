@@ -2,12 +2,13 @@
 
 mod driver;
 
-use driver::{calls, devices, is_inside};
+use driver::{Named, calls, devices, is_inside};
 use lathe_gpu::codes::{ARGUMENTS, NCCL};
 use lathe_gpu::device::{
     Buffer, Combine, Device, Devices, Kernel, Part, PinnedBuffer, dim3, read, read_write, write,
 };
 use lathe_host::codes::{FAILED, LOST};
+use std::sync::Arc;
 
 /// Runs the body in a process of its own, with the driver.
 macro_rules! inside {
@@ -138,11 +139,20 @@ fn reductions_over_devices_are_begun_together() {
         assert_eq!(refused(&[part(0..8), part(8..16)]), ARGUMENTS);
         assert_eq!(refused(&[part(0..8), part(8..16), part(16..23)]), ARGUMENTS);
         assert_eq!(refused(&[part(0..8), part(8..16), part(15..23)]), ARGUMENTS);
-        let same =
-            Devices::open(vec![devices.device(0).expect("a device").info().clone(); 2]).expect("devices");
-        let twice = Buffer::<f32>::new(&same, 2).expect("a buffer");
-        let parts = [twice.part(0..1).expect("a part"), twice.part(1..2).expect("a part")];
-        assert_eq!(same.all_reduce(Combine::Sum, &parts).err().expect("a device twice").code, NCCL);
+    });
+}
+
+/// Every device gets what all have; the library is given one call for each device.
+#[test]
+fn broadcasts_gathers_and_scattered_sums() {
+    inside!("broadcasts_gathers_and_scattered_sums", &[("FAKE_CUDA_DEVICES", "3")], {
+        let devices = devices();
+        collectives(&devices);
+        // A device that is there three times needs no library.
+        let one = devices.device(0).expect("a device").info().clone();
+        let same = Devices::open(vec![one; 3]).expect("devices");
+        same.keep_code(Arc::new(Named));
+        collectives(&same);
     });
 }
 
@@ -156,6 +166,43 @@ fn reductions_without_the_library_are_refused_by_its_name() {
         assert!(d.code == NCCL && d.message.contains("libnccl"), "{d}");
         assert_eq!(all.to_vec().expect("the host has it"), [1.0; 8]);
     });
+}
+
+fn collectives(devices: &Devices) {
+    let data: Vec<f32> = (0..36).map(|n| n as f32).collect();
+    let (all, parts) = (Buffer::from_slice(devices, &data), Buffer::from_slice(devices, &[0f32; 12]));
+    let (all, parts) = (all.expect("a buffer"), parts.expect("a buffer"));
+    let array = |d: usize| all.part(12 * d..12 * d + 12).expect("a part");
+    let part = |d: usize| parts.part(4 * d..4 * d + 4).expect("a part");
+    let (arrays, own): (Vec<Part>, Vec<Part>) = (0..3).map(|d| (array(d), part(d))).unzip();
+    let done = |launches: Vec<lathe_gpu::device::Launch>| {
+        launches.iter().for_each(|l| l.wait().expect("it went well"));
+    };
+    done(devices.reduce_scatter(Combine::Sum, &arrays, &own).expect("a reduction"));
+    let sums: Vec<f32> = (0..12).map(|n| (3 * n + 36) as f32).collect();
+    assert_eq!(parts.to_vec().expect("it was written"), sums);
+    done(devices.all_gather(&own, &arrays).expect("a gather"));
+    assert_eq!(all.to_vec().expect("it was written"), sums.repeat(3));
+    // In place: every device has its own piece already.
+    all.set(0, &data).expect("it is the host's");
+    let pieces: Vec<Part> = (0..3).map(|d| all.part(16 * d..16 * d + 4).expect("a part")).collect();
+    done(devices.all_gather(&pieces, &arrays).expect("a gather"));
+    let want: Vec<f32> = (0..12).map(|n| data[n / 4 * 16 + n % 4]).collect();
+    assert_eq!(all.to_vec().expect("it was written"), want.repeat(3));
+    done(devices.broadcast(1, &own).expect("a broadcast"));
+    assert_eq!(parts.to_vec().expect("it was written"), sums[4..8].repeat(3));
+    done(devices.all_reduce(Combine::Sum, &own).expect("a reduction"));
+    let want: Vec<f32> = sums[4..8].iter().map(|v| 3.0 * v).collect();
+    assert_eq!(parts.to_vec().expect("it was written"), want.repeat(3));
+    let refused = [
+        devices.broadcast(0, &own[..2]).err(),
+        devices.all_gather(&own, &own).err(),
+        devices.all_gather(&[pieces[1].clone(), pieces[0].clone(), pieces[2].clone()], &arrays).err(),
+        devices.reduce_scatter(Combine::Sum, &arrays, &pieces).err(),
+    ];
+    refused.into_iter().for_each(|d| assert_eq!(d.expect("it is wrong").code, ARGUMENTS));
+    assert!(devices.broadcast(3, &own).is_err());
+    assert_eq!(parts.to_vec().expect("it is whole"), want.repeat(3));
 }
 
 /// Several threads use the same devices and kernels: each finds what it launched, and what is shared is summed up.

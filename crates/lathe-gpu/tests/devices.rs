@@ -137,6 +137,10 @@ fn what_is_wrong_is_refused() {
     );
     assert_eq!(Devices::named("opencl:15").err().expect("none").code, codes::NO_DEVICE);
     assert_eq!(Devices::named("a name that no device has").err().expect("none").code, codes::NO_DEVICE);
+    for far in ["opencl@node7", "tcp://node7/cuda:0", "remote"] {
+        let d = Devices::named(far).err().expect("another machine");
+        assert!(d.code == codes::NO_DEVICE && d.message.contains("daemon"), "{d}");
+    }
     // Nothing of that was done.
     assert_eq!(devices.counters().expect("counters").launches, 0);
     x.to_vec().expect("it is whole");

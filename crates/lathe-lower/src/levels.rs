@@ -1,7 +1,7 @@
 //! Device trees on CPUs: the loops of levels as loops of the host, with [`phases`](crate::phases) in place of barriers.
 //!
-//! The outermost loop over blocks goes to the threads, unless some are used already; all others run their iterations in
-//! order, which is one of the orders that they may have. So do the loops that an update `inorder` names: then no iteration
+//! The outermost loop over blocks goes to the threads, unless some are used already; all others, those over devices among
+//! them, run their iterations in order, which is one of the orders that they may have. So do the loops that an update `inorder` names: then no iteration
 //! waits for another. Local arrays of devices are in ordinary memory, or in the frame where they are registers.
 
 use crate::phases::to_phased;
@@ -36,7 +36,7 @@ pub fn on_cpus(func: &Function) -> Result<Function, Unsupported> {
 
 fn of_device(s: &Stmt) -> bool {
     let here = matches!(s.kind(), StmtKind::Barrier { .. })
-        || s.as_loop().is_some_and(|l| matches!(l.exec, Executor::Level(_)))
+        || s.as_loop().is_some_and(|l| matches!(l.exec, Executor::Level(_) | Executor::Device))
         || matches!(s.kind(), StmtKind::Atomic(a) if a.order == MemoryOrder::InOrder)
         || s.allocated().is_some_and(|b| space(b.space) != b.space || distributed(b));
     here || s.children().any(of_device)
@@ -56,14 +56,14 @@ fn space(s: Space) -> Space {
 
 /// `within`: in a loop whose iterations threads, lanes or levels run.
 fn stmt(s: &Stmt, in_turn: &HashSet<Name>, within: bool) -> Stmt {
-    let concurrent = s.as_loop().is_some_and(|l| !l.exec.is_ordered());
+    let concurrent = s.as_loop().is_some_and(|l| !l.exec.is_ordered() && l.exec != Executor::Device);
     let inner = s.children().map(|c| stmt(c, in_turn, within || concurrent)).collect();
     let s = s.with_children(inner);
     if let StmtKind::Loop(l) = s.kind() {
         let waits = in_turn.contains(&l.exec.name());
         let exec = match &l.exec {
             Executor::Level(level) if &**level == "grid" && !within && !waits => Executor::Cpu,
-            Executor::Level(_) => Executor::Serial,
+            Executor::Level(_) | Executor::Device => Executor::Serial,
             exec if waits && !exec.is_ordered() => Executor::Serial,
             _ => return s,
         };

@@ -366,6 +366,61 @@ def sequences():
     assert seen() is None
 
 
+def several_devices_share_a_kernel():
+    devices = opened(3)
+    k = lathe.kernel("""kernel scale(A: f32[N, M]) -> (B: f32[N, M]) { B[i, j] = A[i, j] * 2.0 }
+strategy shared for scale = split(i, 8) ; bind(i.o, device) ; bind(i.i, grid) ; bind(j, block)""")
+    for rows in (0, 1, 20, 50):
+        a = np.arange(rows * 5, dtype=np.float32).reshape(rows, 5)
+        A, B = Buffer(devices, a), Buffer.empty(devices, (rows, 5), np.float32)
+        before = devices.counters()
+        launch = devices.launch(k, A, B, strategy="shared")
+        launch.wait()
+        assert (B.numpy() == 2 * a).all()
+        after = devices.counters()
+        moved = [after[n] - before[n] for n in ("to_device_bytes", "from_device_bytes", "between_bytes", "launches")]
+        assert moved == [a.nbytes, a.nbytes, 0, -(-rows // 8)], moved
+        assert rows < 20 or devices[0].has(B[:8]) and devices[1].has(B[8:16]) and not devices[1].has(A[:8])
+        # One device runs all of it.
+        devices[1].launch(k, A, B, strategy="shared").wait()
+        assert (B.numpy() == 2 * a).all()
+    with refused(lathe.OptionError, "E0917", "several devices"):
+        devices.launch(Kernel.cuda(SCALE), A, B)
+    # In a sequence, beside a kernel of the user's.
+    x = Buffer(devices, np.ones((16, 4), np.float32))
+    y = Buffer(devices, np.zeros((16, 4), np.float32))
+    steps = Sequence(devices[0], "steps")
+    steps.add(k, x, y, strategy="shared")
+    steps.add(k, y, x)
+    steps.add(Kernel.cuda(SCALE), dim3(1, 64), write(y), read(x), 3)
+    with refused(lathe.ShapeError, "E0811"):
+        steps.add(k, x, B)
+    for _ in range(2):
+        steps.launch().wait()
+    assert len(steps) == 3 and (x.numpy() == 16).all() and (y.numpy() == 48).all()
+
+
+def devices_do_something_together():
+    devices = opened(3)
+    data = np.arange(96, dtype=np.int32)
+    a, b = Buffer(devices, data), Buffer(devices, np.zeros(32 * 9, np.int32))
+    parts = [a[32 * n:32 * n + 32] for n in range(3)]
+    arrays = [b[96 * n:96 * n + 96] for n in range(3)]
+    devices.all_gather(parts, arrays).wait()
+    assert (b.numpy().reshape(3, 96) == data).all()
+    devices.reduce_scatter(arrays, parts).wait()
+    assert (a.numpy() == 3 * data).all()
+    devices.all_reduce(parts, "max").wait()
+    assert (a.numpy().reshape(3, 32) == 3 * data[64:]).all()
+    a.set(data)
+    devices.broadcast(parts, root=1).wait()
+    assert (a.numpy().reshape(3, 32) == data[32:64]).all()
+    with refused(lathe.ArgumentError, "E0850", "mean"):
+        devices.all_reduce(parts, "mean")
+    with refused(lathe.ArgumentError, "E0850"):
+        devices.broadcast(parts[:2])
+
+
 def a_full_device_gives_buffers_up():
     devices, add = opened(), Kernel.opencl(ADD)
     devices.bound(0, 3 * 4096)

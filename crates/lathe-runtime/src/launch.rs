@@ -6,7 +6,7 @@ use crate::engine::Kernel;
 use lathe_abi::dtype;
 use lathe_diagnostics::Diagnostic;
 use lathe_engine::memory::Shape;
-use lathe_gpu::device::{Argument, Compiled, Device, Launch, Seen, Sequence};
+use lathe_gpu::device::{Argument, Compiled, Device, Devices, Launch, Seen, Sequence};
 use std::ffi::c_void;
 
 /// Arguments of a launch as kernels see them. Elements of buffers are not where the descriptors say: nothing reads them.
@@ -74,6 +74,19 @@ impl<'a> Views<'a> {
 /// [`Device::launch`].
 pub fn start(kernel: &Kernel, device: &Device, arguments: &[Argument]) -> Result<Launch, Diagnostic> {
     given(kernel, arguments, |compiled, shapes| device.start(compiled, arguments, shapes))
+}
+
+/// Starts a kernel of Lathe on buffers of several devices of one kind: its loops over devices run on all of them
+/// ([`Devices::start`]).
+///
+/// # Errors
+/// As [`start`].
+pub fn start_on(
+    kernel: &Kernel,
+    devices: &Devices,
+    arguments: &[Argument],
+) -> Result<Vec<Launch>, Diagnostic> {
+    given(kernel, arguments, |compiled, shapes| devices.start(compiled, arguments, shapes))
 }
 
 /// One more launch in a sequence, whose device is that of the kernel and the buffers.

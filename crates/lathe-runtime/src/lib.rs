@@ -31,7 +31,7 @@ pub use storage::available_memory;
 
 /// Devices: which there are, buffers, launches.
 pub mod device {
-    pub use crate::launch::{Views, add, start};
+    pub use crate::launch::{Views, add, start, start_on};
     pub use lathe_gpu::USUAL;
     pub use lathe_gpu::device::*;
     pub use lathe_gpu::info::{DeviceInfo, architecture, devices, devices_of, libraries};

@@ -11,7 +11,7 @@ use lathe_ir::text::{Ids, print_function_with, print_module};
 use lathe_ir::visit::walk;
 use lathe_ir::{Function, Module, StmtKind};
 use lathe_measure::store::hash_of;
-use lathe_runtime::device::{Argument, Device, Launch, Sequence, Views};
+use lathe_runtime::device::{Argument, Device, Devices, Launch, Sequence, Views};
 use lathe_runtime::{ArgView, Array, DeviceRun, Engine, General, Kernel, Limits, Object, Options, Pool};
 use lathe_space::{Expr, Value};
 use lathe_target::Machine;
@@ -208,6 +208,15 @@ impl Built {
     /// As [`lathe_runtime::device::start`], and [`Built::call`] for sizes.
     pub fn launch(&self, device: &Device, arguments: &[Argument]) -> Result<Launch, Diagnostic> {
         self.on_buffers(arguments, |kernel| lathe_runtime::device::start(kernel, device, arguments))
+    }
+
+    /// Starts the kernel on buffers of several devices of the kind that it was compiled for: its loops over devices
+    /// (`bind(i, device)`) run on all of them, each with the parts of arrays that its iterations use.
+    ///
+    /// # Errors
+    /// As [`Built::launch`].
+    pub fn launch_on(&self, devices: &Devices, arguments: &[Argument]) -> Result<Vec<Launch>, Diagnostic> {
+        self.on_buffers(arguments, |kernel| lathe_runtime::device::start_on(kernel, devices, arguments))
     }
 
     /// Adds a launch of the kernel to a sequence, which starts it with all the others.

@@ -25,6 +25,8 @@ fn iterations_that_share_elements_are_found() {
         ("for i in 0..N cpu { 'h'[i]: h[i] = x[i] }", true),
         ("for i in 0..N cpu { 'h'[i]: h[i // 2] = x[i] }", false),
         ("for i in 0..N cpu { 'h'[i]: h[i % 8] = x[i] }", false),
+        ("for i in 0..N device { for j in 0..8 level(block) { 'h'[i, j]: h[8 * i + j] = x[i] } }", true),
+        ("for i in 1..N device { for j in 0..9 level(block) { 'h'[i, j]: h[8 * i - j] = x[i] } }", false),
         ("for i in 1..N cpu { 'h'[i]: h[i] = h[i - 1] + x[i] }", false),
         ("for i in 1..N { for j in 0..4 vector(4) { 'h'[i, j]: h[i * 4 + j] = x[j] } }", true),
         ("for j in 0..4 vector(4) { 'h'[j]: h[0] sum= x[j] }", false),

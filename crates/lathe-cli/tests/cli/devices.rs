@@ -59,6 +59,42 @@ fn examples_run_on_a_device() {
     }
 }
 
+/// One device in the place of three: each gets what its iterations use, and nothing else moves.
+#[test]
+fn strategies_split_work_over_devices() {
+    let f = Folder::new();
+    f.write(
+        "scale.lathe",
+        "kernel scale(A: f32[N, M]) -> (B: f32[N, M]) { B[i, j] = A[i, j] * 2.0 }
+strategy rows for scale = split(i, 4) ; bind(i.o, device) ; bind(i.i, grid) ; bind(j, block)
+strategy levels for scale = mdh(parts.i.GPU: 3, parts.i.SMX: 4, parts.j.CC: 32)
+kernel total(X: f64[N]) -> (s: f64) { s = sum[i](X[i]) }
+strategy parts for total = split(i, 100) ; privatize(s, i.o) ; bind(i.o, device)
+strategy racy for total = bind(i, device)",
+    );
+    let run = |what: &str, devices: &str| {
+        let line = format!("run scale.lathe:{what} --device opencl --check --json");
+        super::common::done(f.command(&line).env("LATHE_DEVICES", devices).output().expect("it starts"))
+    };
+    let three = "opencl:0, opencl:0,opencl:0";
+    for (what, up, down) in [
+        ("scale --strategy rows -D N=13 -D M=20", 4 * 13 * 20, 4 * 13 * 20),
+        ("scale --strategy rows -D N=0 -D M=20", 0, 0),
+        ("scale --strategy levels --model multi_gpu -D N=200 -D M=130", 4 * 200 * 130, 4 * 200 * 130),
+        ("total --strategy parts -D N=310", 8 * 310, 8),
+    ] {
+        let done = run(what, three);
+        let v: Value = serde_json::from_str(&done.stdout).unwrap_or_else(|e| panic!("{e}: {}", done.stderr));
+        let moved = (&v["transfers"]["to_device_bytes"], &v["transfers"]["from_device_bytes"]);
+        assert!(v["check"]["ok"] == true && *moved.0 == up && *moved.1 == down, "{what}: {v}");
+    }
+    f.ok("run scale.lathe:scale --strategy rows -D N=13 -D M=20 --check");
+    let far = run("scale --strategy rows -D N=13 -D M=20", "opencl:9");
+    assert!(far.stderr.contains("E0841") || far.stdout.contains("E0841"), "{}{}", far.stdout, far.stderr);
+    let racy = run("total --strategy racy -D N=13", three);
+    assert!(racy.stderr.contains("E0623") || racy.stdout.contains("E0623"), "{}{}", racy.stdout, racy.stderr);
+}
+
 #[test]
 fn examples_are_emitted_for_devices() {
     let f = Folder::new();

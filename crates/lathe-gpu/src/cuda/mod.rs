@@ -2,7 +2,6 @@
 
 pub(crate) mod open;
 
-use crate::function::{Function as Entry, Module as Loading};
 use crate::kept::{pack, unpack};
 use crate::kernels::Kernels;
 use crate::launches::launches;
@@ -145,11 +144,7 @@ impl Engine for Cuda {
     fn load(&self, object: &Object, _: &Function) -> Result<Box<dyn Code>, Diagnostic> {
         let device = device(self.number)?;
         let unpacked = unpack(object, Language::Cuda, &|code| written_for(code, &device.arch))?;
-        let (module, handles) = device.load(&unpacked.code, &unpacked.source.kernels)?;
-        let module = Arc::new(Loading::Cuda { device, module });
-        let named = handles.iter().zip(&unpacked.source.kernels);
-        let functions = named.map(|(h, k)| Entry::new(Arc::clone(&module), *h, &k.name)).collect();
-        Ok(Box::new(Loaded::new(Kernels { unpacked, functions, device: Opened::Cuda(device) })))
+        Ok(Box::new(Loaded::new(Kernels::load(Arc::new(unpacked), Opened::Cuda(device))?)))
     }
 
     fn forms(&self) -> &'static [&'static str] {

@@ -30,13 +30,9 @@ impl Groups {
         if let Some(group) = &*kept {
             return Ok(Arc::clone(group));
         }
-        let refuse = |text: &str| Err(Diagnostic::error(codes::NCCL, text));
         let Some(ordinals) = ordinals else {
-            return refuse("reductions over devices need NCCL, which is for devices of CUDA only");
+            return Err(Diagnostic::error(codes::NCCL, "NCCL connects devices of CUDA only"));
         };
-        if (1..ordinals.len()).any(|n| ordinals[..n].contains(&ordinals[n])) {
-            return refuse("NCCL takes a device once, and one is in the list several times");
-        }
         let nccl = nccl()?;
         let members = nccl.communicators(&ordinals).map_err(|e| Diagnostic::error(codes::NCCL, e))?;
         Ok(Arc::clone(kept.insert(Arc::new(Group { nccl, members }))))

@@ -28,6 +28,7 @@ mod group;
 mod kernel;
 mod lent;
 mod open;
+mod plain;
 pub mod profile;
 mod sequence;
 mod shared;
@@ -37,6 +38,7 @@ mod tuned;
 
 pub use arguments::{Argument, Element, Grid, Part, Seen, dim3, nd_range, read, read_write, write};
 pub use buffer::{Buffer, BufferIn, Kind, Mapped, MappedBuffer, Pinned, PinnedBuffer, Plain};
+pub(crate) use collective::Asked;
 pub use collective::Combine;
 pub use kernel::Kernel;
 pub use lathe_source::device::Language;

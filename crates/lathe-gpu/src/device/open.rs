@@ -11,6 +11,7 @@ use crate::host::Known;
 use crate::info::{DeviceInfo, devices_of};
 use crate::kernels::{Invocation, Kernels};
 use crate::marks::Opened;
+use crate::split::{Array, Run};
 use crate::work::{Memory, Outcome, Queue, Start};
 use lathe_diagnostics::Diagnostic;
 use lathe_engine::Code;
@@ -73,6 +74,7 @@ impl Devices {
     /// # Errors
     /// `E0841` where there is none.
     pub fn named(name: &str) -> Result<Devices, Diagnostic> {
+        crate::info::of_this_machine(name)?;
         let kind = name.split(':').next().unwrap_or(name);
         if ["cuda", "opencl"].contains(&kind) {
             let id = if name.contains(':') { name.to_string() } else { format!("{name}:0") };
@@ -229,6 +231,54 @@ impl Devices {
     }
 }
 
+impl Devices {
+    /// Starts a function of Lathe whose loops over devices (`bind(i, device)`) run on all of these devices, iterations in turn;
+    /// what is outside of them runs on the first one. Each device gets the parts of arrays that its iterations use.
+    /// Arguments as for [`Device::start`].
+    ///
+    /// # Errors
+    /// As [`Device::start`]; `E0850` for devices of different kinds.
+    pub fn start(
+        &self,
+        compiled: &Compiled,
+        arguments: &[Argument],
+        shapes: &[Shape],
+    ) -> Result<Result<Vec<Launch>, i32>, Diagnostic> {
+        let (first, shared) = (self.device(0)?, self.shared());
+        let team: Vec<Arc<Kernels>> = (0..self.len())
+            .map(|n| {
+                let (own, here) = (compiled.0.device, shared.opened(n));
+                if own.name() != here.name() {
+                    let text = format!(
+                        "`{}` was compiled for {}, not for {}",
+                        compiled.0.unpacked.func.name,
+                        own.name(),
+                        here.name()
+                    );
+                    return Err(Diagnostic::error(codes::ARGUMENTS, text));
+                }
+                compiled.0.on(here)
+            })
+            .collect::<Result<_, _>>()?;
+        let (accesses, work) = match first.invocation(&Compiled(Arc::clone(&team[0])), arguments, shapes)? {
+            Ok(made) => made,
+            Err(failed) => return Ok(Err(failed)),
+        };
+        let params = team[0].unpacked.func.params.iter().filter_map(|p| Some((p.array()?.id, p.mode)));
+        let array = |((id, mode), a): ((_, lathe_ir::Mode), &Access)| Array {
+            id,
+            buffer: a.buffer,
+            range: a.range.clone(),
+            defined: mode != lathe_ir::Mode::Out,
+        };
+        let arrays = params.zip(&accesses).map(array).collect();
+        let run = Run { team, known: work.known, arrays, seen: None, started: work.started };
+        let given = run.launch(&mut shared.lock()?.executor)?;
+        let launch = |event| Launch { shared: Arc::clone(shared), event };
+        Ok(given.map(|g| g.events.into_iter().map(launch).collect()))
+    }
+}
+
 /// One of [`Devices`].
 #[derive(Clone)]
 pub struct Device {
@@ -357,7 +407,7 @@ impl Device {
             }
         }
         let offsets = accesses.iter().map(|a| a.range.start).collect();
-        let started = AtomicU64::new(0);
+        let started = Arc::new(AtomicU64::new(0));
         let work = Invocation { kernels: Arc::clone(kernels), known, offsets, seen: None, started };
         Ok(Ok((accesses, work)))
     }

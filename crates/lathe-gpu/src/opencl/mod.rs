@@ -2,7 +2,6 @@
 
 pub(crate) mod open;
 
-use crate::function::{Function as Entry, Module as Loading};
 use crate::kept::{pack, unpack};
 use crate::kernels::Kernels;
 use crate::loaded::Loaded;
@@ -71,11 +70,7 @@ impl Engine for OpenCl {
     fn load(&self, object: &Object, _: &Function) -> Result<Box<dyn Code>, Diagnostic> {
         let d = device(self.number)?;
         let unpacked = unpack(object, Language::OpenCl, &|_| d.limits())?;
-        let (program, handles) = d.build(&unpacked.source.source, &unpacked.source.kernels)?;
-        let module = Arc::new(Loading::OpenCl { device: d, program });
-        let named = handles.iter().zip(&unpacked.source.kernels);
-        let functions = named.map(|(h, k)| Entry::new(Arc::clone(&module), *h, &k.name)).collect();
-        Ok(Box::new(Loaded::new(Kernels { unpacked, functions, device: Opened::OpenCl(d) })))
+        Ok(Box::new(Loaded::new(Kernels::load(Arc::new(unpacked), Opened::OpenCl(d))?)))
     }
 
     fn forms(&self) -> &'static [&'static str] {

@@ -111,6 +111,9 @@ int cuLaunchKernel(const char *name, unsigned x, unsigned y, unsigned z, unsigne
     if (!strcmp(name, "add")) { /* add(float *y, const float *x, int n) */
         float *to = *(float **)arguments[0], *from = *(float **)arguments[1];
         for (int i = 0; i < *(int *)arguments[2]; i++) to[i] += from[i];
+    } else if (!strcmp(name, "combine_sum")) { /* (float *to, const float *from, unsigned long n) */
+        float *to = *(float **)arguments[0], *from = *(float **)arguments[1];
+        for (unsigned long i = 0; i < *(unsigned long *)arguments[2]; i++) to[i] += from[i];
     } else if (!strcmp(name, "endless")) {
         s->stuck = s->device->stuck = 1;
     } else if (!strcmp(name, "wild")) {

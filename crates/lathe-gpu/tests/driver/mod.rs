@@ -46,16 +46,19 @@ pub fn calls(name: &str) -> i64 {
     count
 }
 
-/// Devices whose kernels need no compiler: the driver knows what they do by their names.
-pub fn devices() -> Devices {
-    struct Named;
-    impl Keep for Named {
-        fn get(&self, key: &[&str]) -> Option<Vec<u8>> {
-            let name = key[3];
-            Some([&(name.len() as u32).to_le_bytes()[..], name.as_bytes(), b"\x7fELF"].concat())
-        }
-        fn put(&self, _: &[&str], _: &[u8]) {}
+/// Kernels need no compiler: the driver knows what they do by their names.
+pub struct Named;
+
+impl Keep for Named {
+    fn get(&self, key: &[&str]) -> Option<Vec<u8>> {
+        let name = key[3];
+        Some([&(name.len() as u32).to_le_bytes()[..], name.as_bytes(), b"\x7fELF"].concat())
     }
+    fn put(&self, _: &[&str], _: &[u8]) {}
+}
+
+/// Devices with such kernels.
+pub fn devices() -> Devices {
     let devices = Devices::of_kind("cuda").expect("devices of the driver");
     devices.keep_code(Arc::new(Named));
     devices

@@ -53,6 +53,16 @@ class Devices:
     def __new__(cls, ids: _Sequence[str]) -> Self: ...
     def __len__(self) -> int: ...
     def info(self, number: int) -> dict[str, Any]: ...
+    def launch(self, kernel: Any, *args: Any, **options: Any) -> Launch:
+        """Starts a kernel of Lathe on all of these devices, which its loops over devices share, and returns."""
+    def all_reduce(self, parts: _Sequence[Part], combine: str = "sum") -> Launch:
+        """The n-th part becomes, on the n-th device, the combination of all parts: "sum", "product", "max", "min"."""
+    def reduce_scatter(self, arrays: _Sequence[Part], parts: _Sequence[Part], combine: str = "sum") -> Launch:
+        """The n-th part becomes, on the n-th device, the combination of the n-th pieces of all arrays."""
+    def broadcast(self, parts: _Sequence[Part], root: int = 0) -> Launch:
+        """The n-th part becomes, on the n-th device, what the part of the device `root` is."""
+    def all_gather(self, parts: _Sequence[Part], arrays: _Sequence[Part]) -> Launch:
+        """The n-th array becomes, on the n-th device, all parts, one after the other."""
     def bound(self, device: int, bytes: int) -> None:
         """Buffers take at most so many bytes of a device from now on; what does not fit leaves it, and comes back when it is used."""
     def finish(self) -> None:
@@ -112,8 +122,8 @@ class Sequence:
     """Launches on one device that are started as one, which CUDA runs as a graph."""
 
     def __new__(cls, device: Device, name: str = "sequence") -> Self: ...
-    def add(self, kernel: DeviceKernel, *args: Any) -> None:
-        """One more launch of a kernel in CUDA C or OpenCL C, after those that are there; nothing is started."""
+    def add(self, kernel: Any, *args: Any, **options: Any) -> None:
+        """One more launch, as `Device.launch` takes it, after those that are there; nothing is started."""
     def __len__(self) -> int: ...
     def launch(self) -> Launch:
         """Starts all of them, as one launch."""

@@ -73,6 +73,10 @@ class Devices(_lathe.Devices):
     there several times), or by :meth:`of_kind`, :meth:`named`, :meth:`choose` and :meth:`all`.
 
     ``devices[n]`` is one of them, and a loop visits each. All that it does may be called from any threads.
+
+    ``launch(kernel, *arguments, strategy=None, params=None, specialize=None)`` starts a kernel of Lathe as ``devices[n].launch``
+    does, on all of them: loops that the strategy binds to devices (``bind(i, device)``) are shared by them, and each gets the
+    parts of arrays that its iterations use.
     """
 
     @classmethod

@@ -9,31 +9,34 @@ use crate::generic;
 use crate::kernel::Kernel;
 use crate::keywords::{asked, option};
 use crate::refusals::{argument_error, wrong_count};
-use lathe::device::{Argument, Device, Launch};
+use lathe::device::{Argument, Device};
+use lathe::{Built, Diagnostic};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
-/// Starts a kernel with its arguments: inputs, then results, in its order. Arrays are buffers. `made` is given the launch, and
-/// whether this process compiled the code.
-pub fn launch<'py>(
+/// Starts a kernel, compiled for the kind of a device, with its arguments: inputs, then results, in its order. Arrays are
+/// buffers. `made` is given what was started, and whether this process compiled the code.
+pub fn launch<'py, L: Send>(
     device: &Device,
     kernel: &Bound<'py, Kernel>,
     given: &Bound<'py, PyTuple>,
     options: Option<&Bound<'py, PyDict>>,
-    made: impl Fn(Python<'py>, Launch, bool) -> PyResult<Py<PyAny>>,
+    start: &(impl Fn(&Built, &[Argument]) -> Result<L, Diagnostic> + Sync),
+    made: impl Fn(Python<'py>, L, bool) -> PyResult<Py<PyAny>>,
 ) -> PyResult<Py<PyAny>> {
     generic::call(kernel, |k| {
-        let (launch, new) = one(device, k, given, options)?;
+        let (launch, new) = one(device, k, given, options, start)?;
         made(k.py(), launch, new)
     })
 }
 
-fn one<'py>(
+fn one<'py, L: Send>(
     device: &Device,
     kernel: &Bound<'py, Kernel>,
     given: &Bound<'py, PyTuple>,
     options: Option<&Bound<'py, PyDict>>,
-) -> PyResult<(Launch, bool)> {
+    start: &(impl Fn(&Built, &[Argument]) -> Result<L, Diagnostic> + Sync),
+) -> PyResult<(L, bool)> {
     let (py, kernel) = (kernel.py(), kernel.get());
     let params = &kernel.signature.params;
     if given.len() != params.len() {
@@ -93,7 +96,7 @@ fn one<'py>(
     };
     let shape = |p: usize| parts[p].as_ref().map_or(&[][..], |p| p.get().extents());
     let code = code_on(py, kernel, id, choice, &|i| kernel.signature.size(i, &shape))?;
-    let started = away(py, || Ok(code.built.launch(device, &arguments)))?;
+    let started = away(py, || Ok(start(&code.built, &arguments)))?;
     let launch = started.map_err(|d| errors::at(py, &kernel.program.sources, d))?;
     Ok((launch, code.built.was_compiled()))
 }

@@ -14,6 +14,7 @@ use lathe::device::{Argument, Library};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
+use smallvec::{SmallVec, smallvec};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -25,10 +26,10 @@ pub struct Device {
     devices: Py<Devices>,
 }
 
-/// A launch that was given to a device.
+/// A launch that was given to a device; of a kernel that several devices share, all that was given to them.
 #[pyclass(frozen, module = "lathe._lathe", name = "Launch")]
 pub struct Launch {
-    launch: lathe::device::Launch,
+    launches: SmallVec<[lathe::device::Launch; 1]>,
     /// Of a kernel of Lathe: `new` if this process compiled it, else `cached`.
     #[pyo3(get)]
     compiled: Option<&'static str>,
@@ -40,14 +41,42 @@ pub struct Launch {
 impl Launch {
     /// Waits for it; what failed is raised, with the name of what failed first.
     fn wait(&self, py: Python<'_>) -> PyResult<()> {
-        away(py, || self.launch.wait())
+        away(py, || self.launches.iter().try_for_each(lathe::device::Launch::wait))
+    }
+}
+
+impl Launch {
+    /// Launches that several devices were given together.
+    pub fn of(devices: &Bound<'_, Devices>, launches: Vec<lathe::device::Launch>) -> PyResult<Launch> {
+        Ok(Launch { launches: launches.into(), compiled: None, _devices: devices.clone().unbind() })
     }
 }
 
 impl Device {
     fn launched(&self, py: Python<'_>, launch: lathe::device::Launch) -> Launch {
-        Launch { launch, compiled: None, _devices: self.devices.clone_ref(py) }
+        Launch { launches: smallvec![launch], compiled: None, _devices: self.devices.clone_ref(py) }
     }
+}
+
+/// Starts a kernel of Lathe on all devices.
+pub fn launch_on<'py>(
+    devices: &Bound<'py, Devices>,
+    kernel: &Bound<'py, PyAny>,
+    args: &Bound<'py, PyTuple>,
+    options: Option<&Bound<'py, PyDict>>,
+) -> PyResult<Py<PyAny>> {
+    let py = kernel.py();
+    let Ok(kernel) = kernel.cast::<Kernel>() else {
+        return Err(option(kernel, "a launch on several devices takes a kernel of lathe.kernel"));
+    };
+    let all = &devices.get().all;
+    let first = all.device(0).map_err(|d| crate::errors::bare(py, d))?;
+    let start = |built: &lathe::Built, arguments: &[Argument]| built.launch_on(all, arguments);
+    let made = |py: Python<'py>, launches: Vec<_>, new| {
+        let compiled = Some(if new { "new" } else { "cached" });
+        Ok(Py::new(py, Launch { compiled, ..Launch::of(devices, launches)? })?.into_any())
+    };
+    compiled::launch(&first, kernel, args, options, &start, made)
 }
 
 /// The grid and the arguments of a launch of a kernel of the user's.
@@ -107,7 +136,8 @@ impl Device {
             let compiled = Some(if new { "new" } else { "cached" });
             Ok(Py::new(py, Launch { compiled, ..self.launched(py, launch) })?.into_any())
         };
-        compiled::launch(&self.device, kernel, args, options, made)
+        let start = |built: &lathe::Built, arguments: &[Argument]| built.launch(&self.device, arguments);
+        compiled::launch(&self.device, kernel, args, options, &start, made)
     }
 
     /// Compiles a kernel in CUDA C or OpenCL C now, which its first launch would do otherwise.
@@ -206,6 +236,7 @@ fn called(
 /// Launches on one device that are started as one, which CUDA runs as a graph.
 #[pyclass(frozen, weakref, module = "lathe._lathe", name = "Sequence")]
 pub struct Sequence {
+    device: lathe::device::Device,
     sequence: Mutex<lathe::device::Sequence>,
     /// Keeps the buffers.
     tagged: Mutex<Vec<Py<PyTuple>>>,
@@ -218,17 +249,37 @@ impl Sequence {
     #[pyo3(signature = (device, name="sequence"))]
     fn new(py: Python<'_>, device: &Device, name: &str) -> Sequence {
         let sequence = Mutex::new(lathe::device::Sequence::new(&device.device, name));
-        Sequence { sequence, tagged: Mutex::default(), devices: device.devices.clone_ref(py) }
+        let (device, devices) = (device.device.clone(), device.devices.clone_ref(py));
+        Sequence { device, sequence, tagged: Mutex::default(), devices }
     }
 
-    /// One more launch of a kernel in CUDA C or OpenCL C, after those that are there; nothing is started.
-    #[pyo3(signature = (kernel, *args))]
-    fn add(&self, py: Python<'_>, kernel: &DeviceKernel, args: &Bound<'_, PyTuple>) -> PyResult<()> {
-        let (grid, arguments) = given(kernel, args)?;
-        away(py, || {
-            let mut sequence = self.sequence.lock().unwrap_or_else(PoisonError::into_inner);
-            sequence.add(&kernel.kernel, grid, &arguments)
-        })?;
+    /// One more launch, as `Device.launch` takes it, after those that are there; nothing is started.
+    #[pyo3(signature = (kernel, *args, **options))]
+    fn add<'py>(
+        &self,
+        kernel: &Bound<'py, PyAny>,
+        args: &Bound<'py, PyTuple>,
+        options: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<()> {
+        let py = kernel.py();
+        let sequence = || self.sequence.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Ok(own) = kernel.cast::<DeviceKernel>() {
+            if let Some(o) = options.filter(|o| !o.is_empty()) {
+                return Err(option(o, "launches of kernels in CUDA C and OpenCL C have no options"));
+            }
+            let own = own.get();
+            let (grid, arguments) = given(own, args)?;
+            away(py, || sequence().add(&own.kernel, grid, &arguments))?;
+        } else {
+            let Ok(kernel) = kernel.cast::<Kernel>() else {
+                return Err(option(
+                    kernel,
+                    "a launch takes a kernel of lathe.kernel or of lathe.device.Kernel",
+                ));
+            };
+            let add = |built: &lathe::Built, arguments: &[Argument]| built.add_to(&mut sequence(), arguments);
+            compiled::launch(&self.device, kernel, args, options, &add, |py, (), _| Ok(py.None()))?;
+        }
         self.tagged.lock().unwrap_or_else(PoisonError::into_inner).push(args.clone().unbind());
         Ok(())
     }
@@ -240,6 +291,6 @@ impl Sequence {
     /// Starts all of them, as one launch.
     fn launch(&self, py: Python<'_>) -> PyResult<Launch> {
         let launch = away(py, || self.sequence.lock().unwrap_or_else(PoisonError::into_inner).launch())?;
-        Ok(Launch { launch, compiled: None, _devices: self.devices.clone_ref(py) })
+        Ok(Launch { launches: smallvec![launch], compiled: None, _devices: self.devices.clone_ref(py) })
     }
 }

@@ -1,11 +1,14 @@
 //! Devices that share buffers, what they counted, and when what ran.
 
 use super::away::{Away, away};
+use super::launch::Launch;
+use super::part::Part;
 use crate::errors;
+use crate::refusals::argument_error;
 use lathe::Cache;
-use lathe::device::DeviceInfo;
+use lathe::device::{Combine, DeviceInfo};
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyTuple};
 
 /// Devices with numbers from 0, between which buffers move. What is compiled for them is kept in the user's cache.
 #[pyclass(subclass, frozen, weakref, module = "lathe._lathe", name = "Devices")]
@@ -44,10 +47,60 @@ impl Devices {
         self.all.len()
     }
 
+    /// Starts a kernel of Lathe on all of these devices, which its loops over devices share, and returns.
+    #[pyo3(signature = (kernel, *args, **options))]
+    fn launch<'py>(
+        this: &Bound<'py, Self>,
+        kernel: &Bound<'py, PyAny>,
+        args: &Bound<'py, PyTuple>,
+        options: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Py<PyAny>> {
+        super::launch::launch_on(this, kernel, args, options)
+    }
+
     /// What the driver says of a device.
     fn info<'py>(&self, py: Python<'py>, number: usize) -> PyResult<Bound<'py, PyDict>> {
         let device = self.all.device(number).map_err(|d| errors::bare(py, d))?;
         crate::devices::described(py, device.info())
+    }
+
+    /// The n-th part becomes, on the n-th device, the combination of all parts: "sum", "product", "max", "min".
+    #[pyo3(signature = (parts, combine="sum"))]
+    fn all_reduce(this: &Bound<'_, Self>, parts: Vec<Py<Part>>, combine: &str) -> PyResult<Launch> {
+        let (py, combine) = (this.py(), combination(this.py(), combine)?);
+        let parts = plain(py, &parts)?;
+        let all = &*this.get().all;
+        Launch::of(this, away(py, || all.all_reduce(combine, &parts))?)
+    }
+
+    /// The n-th part becomes, on the n-th device, the combination of the n-th pieces of all arrays.
+    #[pyo3(signature = (arrays, parts, combine="sum"))]
+    fn reduce_scatter(
+        this: &Bound<'_, Self>,
+        arrays: Vec<Py<Part>>,
+        parts: Vec<Py<Part>>,
+        combine: &str,
+    ) -> PyResult<Launch> {
+        let (py, combine) = (this.py(), combination(this.py(), combine)?);
+        let (arrays, parts) = (plain(py, &arrays)?, plain(py, &parts)?);
+        let all = &*this.get().all;
+        Launch::of(this, away(py, || all.reduce_scatter(combine, &arrays, &parts))?)
+    }
+
+    /// The n-th part becomes, on the n-th device, what the part of the device `root` is.
+    #[pyo3(signature = (parts, root=0))]
+    fn broadcast(this: &Bound<'_, Self>, parts: Vec<Py<Part>>, root: usize) -> PyResult<Launch> {
+        let (py, parts) = (this.py(), plain(this.py(), &parts)?);
+        let all = &*this.get().all;
+        Launch::of(this, away(py, || all.broadcast(root, &parts))?)
+    }
+
+    /// The n-th array becomes, on the n-th device, all parts, one after the other.
+    fn all_gather(this: &Bound<'_, Self>, parts: Vec<Py<Part>>, arrays: Vec<Py<Part>>) -> PyResult<Launch> {
+        let py = this.py();
+        let (parts, arrays) = (plain(py, &parts)?, plain(py, &arrays)?);
+        let all = &*this.get().all;
+        Launch::of(this, away(py, || all.all_gather(&parts, &arrays))?)
     }
 
     /// Buffers take at most so many bytes of a device from now on; what does not fit leaves it, and comes back when it is used.
@@ -92,6 +145,25 @@ impl Devices {
     fn profile(&self, py: Python<'_>) -> PyResult<DeviceProfile> {
         Ok(DeviceProfile(away(py, || self.all.profile())?))
     }
+}
+
+/// Parts as launches take them.
+fn plain(py: Python<'_>, parts: &[Py<Part>]) -> PyResult<Vec<lathe::device::Part>> {
+    parts.iter().map(|p| p.get().shaped(py, p.get().elements().code)).collect()
+}
+
+fn combination(py: Python<'_>, name: &str) -> PyResult<Combine> {
+    Ok(match name {
+        "sum" => Combine::Sum,
+        "product" => Combine::Product,
+        "max" => Combine::Max,
+        "min" => Combine::Min,
+        _ => {
+            let text = format!("`{name}` is no combination of parts");
+            let help = "sum, product, max, min";
+            return Err(argument_error(py, lathe::device::ARGUMENTS, text, &[], Some(help)));
+        }
+    })
 }
 
 /// Initialization, compilation, transfers and execution.

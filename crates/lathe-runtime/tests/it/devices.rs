@@ -6,6 +6,7 @@
 mod atomics;
 mod clusters;
 mod random;
+mod several;
 mod threads;
 
 use crate::support::{agree_with, inputs, normal, parse};

@@ -68,7 +68,8 @@ static CAPABILITIES: LazyLock<Capabilities> = LazyLock::new(|| {
         .statements(&[
             Let, Store, Reduce, Atomic, Loop, If, While, Alloc, Check, Assume, Prefetch, Barrier, Call,
         ])
-        .executors(&["serial", "unrolled", "vector", "inscan", "grid", "cluster", "block", "warp", "lane"])
+        .executors(&["serial", "unrolled", "vector", "inscan"])
+        .executors(&["device", "grid", "cluster", "block", "warp", "lane"])
         .spaces(&[Space::Host, Space::Global, Space::Shared, Space::Stack, Space::Register])
         .types(&Scalar::ALL)
         .views(&[lathe_engine::Through::Slice, lathe_engine::Through::Reshape])

@@ -59,7 +59,7 @@ fn can_be_called(f: &Function) -> bool {
     let told = f.sizes.iter().all(|s| extents().any(|e| e.as_var() == Some(s.id)));
     let mut levels = false;
     visit::walk(&f.body, &mut |s, _| {
-        levels |= s.as_loop().is_some_and(|l| matches!(l.exec, Executor::Level(_)));
+        levels |= s.as_loop().is_some_and(|l| matches!(l.exec, Executor::Level(_) | Executor::Device));
         !levels
     });
     told && !levels
