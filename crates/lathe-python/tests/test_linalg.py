@@ -1,5 +1,6 @@
 """lathe.linalg and lathe.fft against numpy and, where SciPy is there, against it; and what is wrong with a call."""
 
+import itertools
 import os
 
 import numpy as np
@@ -11,13 +12,21 @@ import lathe.linalg as la
 from refusals import names
 
 SIZES = [0, 1, 2, 3, 5, 17, 63, 64, 65, 130, 200]
-TYPES = [np.float32, np.float64]
+TYPES = [np.float32, np.float64, np.complex64, np.complex128]
+
+
+def adjoint(a):
+    return np.swapaxes(a, -1, -2).conj()
+
+
+def numbers(rng, shape, dtype):
+    x = rng.standard_normal(shape)
+    return (x + 1j * rng.standard_normal(shape) if np.dtype(dtype).kind == "c" else x).astype(dtype)
 
 
 def matrices(n, dtype, batch=()):
-    rng = np.random.default_rng(n)
-    a = rng.standard_normal((*batch, n, n)).astype(dtype)
-    return a, (a @ np.swapaxes(a, -1, -2) + n * np.eye(n)).astype(dtype)
+    a = numbers(np.random.default_rng(n), (*batch, n, n), dtype)
+    return a, (a @ adjoint(a) + n * np.eye(n)).astype(dtype)
 
 
 def close(x, want, dtype, n):
@@ -34,12 +43,15 @@ def test_factorizations_multiply_to_the_matrix(n, dtype):
     a, s = matrices(n, dtype)
     lower = la.cholesky(s)
     assert (np.triu(lower, 1) == 0).all()
-    close(lower @ lower.T, s, dtype, n)
+    close(lower @ adjoint(lower), s, dtype, n)
     upper = la.cholesky(s, upper=True)
-    close(upper.T @ upper, s, dtype, n)
+    close(adjoint(upper) @ upper, s, dtype, n)
+    close(la.cholesky(np.tril(s) + np.triu(np.full_like(s, np.nan), 1)), lower, dtype, n)
     p, low, up = la.lu(a)
     close(p @ low @ up, a, dtype, n)
-    assert (np.abs(np.tril(low, -1)) <= 1).all() and (np.triu(low, 1) == 0).all() and (np.tril(up, -1) == 0).all()
+    # The largest element by the magnitudes of its parts is at least this large.
+    most = np.sqrt(2) if np.dtype(dtype).kind == "c" else 1
+    assert (np.abs(np.tril(low, -1)) <= most * (1 + 1e-6)).all() and (np.triu(low, 1) == 0).all() and (np.tril(up, -1) == 0).all()
     w, pivots = la.lu_factor(a[: n // 2])
     assert w.shape == (n // 2, n) and pivots.shape == (n // 2,)
     p, low, up = la.lu(a[:, : n // 2])
@@ -50,7 +62,7 @@ def test_factorizations_multiply_to_the_matrix(n, dtype):
 @pytest.mark.parametrize("n", SIZES)
 def test_solutions_solve(n, dtype):
     a, s = matrices(n, dtype)
-    x = np.random.default_rng(1).standard_normal((n, 3)).astype(dtype)
+    x = numbers(np.random.default_rng(1), (n, 3), dtype)
     for b in (s @ x, (s @ x)[:, 0]):
         want = x if b.ndim == 2 else x[:, 0]
         close(la.solve(s, b), want, dtype, n)
@@ -64,6 +76,7 @@ def test_solutions_solve(n, dtype):
         held = np.where(part == 0, np.nan, t).astype(dtype) if n else t
         close(la.solve_triangular(held, part @ x, lower=lower), x, dtype, n)
         close(la.solve_triangular(held, part.T @ x, lower=lower, trans="T"), x, dtype, n)
+        close(la.solve_triangular(held, adjoint(part) @ x, lower=lower, trans="C"), x, dtype, n)
         unit = part - np.diag(np.diag(part)) + np.eye(n, dtype=dtype)
         small = (unit / (4 * n * n + 4) + np.eye(n) - np.eye(n) / (4 * n * n + 4)).astype(dtype)
         close(la.solve_triangular(small, small @ x, lower=lower, unit_diagonal=True), x, dtype, n)
@@ -72,35 +85,47 @@ def test_solutions_solve(n, dtype):
 
 def test_determinants():
     for n in (0, 1, 2, 5, 70):
-        a, _ = matrices(n, np.float64)
-        sign, log = la.slogdet(a)
-        want = np.linalg.slogdet(a)
-        assert sign == want[0] and np.isclose(log, want[1]) and np.isclose(la.det(a), np.linalg.det(a), rtol=1e-9)
-    assert la.det(np.zeros((3, 3))) == 0 and la.slogdet(np.ones((2, 2))) == (0, -np.inf)
+        for dtype in (np.float64, np.complex128):
+            a, _ = matrices(n, dtype)
+            sign, log = la.slogdet(a)
+            want = np.linalg.slogdet(a)
+            assert np.isclose(sign, want[0], rtol=1e-12) and np.isclose(log, want[1]) and np.isclose(la.det(a), np.linalg.det(a), rtol=1e-9)
+            assert sign.dtype == dtype and log.dtype == np.float64
+    for kind in (float, complex):
+        assert la.det(np.zeros((3, 3), kind)) == 0 and la.slogdet(np.ones((2, 2), kind)) == (0, -np.inf)
 
 
-def test_many_matrices_and_any_strides():
-    a, s = matrices(7, np.float64, (2, 3))
-    b = np.random.default_rng(3).standard_normal((3, 7, 2))
+@pytest.mark.parametrize("dtype", [np.float64, np.complex128])
+def test_many_matrices_and_any_strides(dtype):
+    a, s = matrices(7, dtype, (2, 3))
+    b = numbers(np.random.default_rng(3), (3, 7, 2), dtype)
     np.testing.assert_allclose(la.cholesky(s), np.linalg.cholesky(s), rtol=1e-10)
     np.testing.assert_allclose(la.solve(s, b), np.linalg.solve(s, np.broadcast_to(b, (2, 3, 7, 2))), rtol=1e-9)
     np.testing.assert_allclose(la.inv(s), np.linalg.inv(s), rtol=1e-9)
     np.testing.assert_allclose(la.det(a), np.linalg.det(a), rtol=1e-9)
     p, low, up = la.lu(a)
     np.testing.assert_allclose(p @ low @ up, a, atol=1e-12)
-    wide = np.zeros((14, 21))
+    wide = np.zeros((14, 21), dtype)
     wide[::-2, ::3] = s[0, 0]
     before = wide.copy()
     np.testing.assert_allclose(la.cholesky(wide[::-2, ::3]), np.linalg.cholesky(s[0, 0]), rtol=1e-10)
     np.testing.assert_allclose(la.solve(wide[::-2, ::3].T, np.arange(7)), np.linalg.solve(s[0, 0].T, np.arange(7.0)), rtol=1e-9)
     assert (wide == before).all()
-    np.testing.assert_allclose(la.solve(s[0, 0].astype(">f8"), np.ones(7, ">f8")), np.linalg.solve(s[0, 0], np.ones(7)))
+    swapped = np.dtype(dtype).newbyteorder(">")
+    np.testing.assert_allclose(la.solve(s[0, 0].astype(swapped), np.ones(7, swapped)), np.linalg.solve(s[0, 0], np.ones(7)))
+    # Real and complex ones together.
+    real = np.eye(7) + np.triu(s[0, 0].real)
+    for x, y in ((real, b[0].astype(complex) + 1j), (real + 1j, b[0]), (real.astype(np.float32), b[0].astype(np.complex64))):
+        got = la.solve(x, y)
+        assert got.dtype == np.result_type(x, y)
+        np.testing.assert_allclose(got, np.linalg.solve(x, y), rtol=1e-4 if got.dtype == np.complex64 else 1e-9)
+        np.testing.assert_allclose(la.solve_triangular(np.triu(x), y), np.linalg.solve(np.triu(x), y), rtol=1e-4 if got.dtype == np.complex64 else 1e-9)
 
 
 def test_against_scipy():
     linalg = pytest.importorskip("scipy.linalg")
-    for n in (1, 6, 90):
-        a, _ = matrices(n, np.float64)
+    for n, dtype in itertools.product((1, 6, 90), (np.float64, np.complex128)):
+        a, _ = matrices(n, dtype)
         w, p = la.lu_factor(a)
         want = linalg.lu_factor(a)
         assert (p == want[1]).all()
@@ -109,7 +134,8 @@ def test_against_scipy():
 
 def test_matrices_that_do_not_have_what_is_asked():
     for wrong in (lambda: la.cholesky(-np.eye(3)), lambda: la.cholesky([[1.0, 2.0], [2.0, 1.0]]),
-                  lambda: la.cholesky(np.full((2, 2), np.nan)), lambda: la.solve(np.ones((3, 3)), np.ones(3)),
+                  lambda: la.cholesky(np.full((2, 2), np.nan)), lambda: la.cholesky(np.array([[1, 2j], [-2j, 1]])),
+                  lambda: la.solve(np.ones((3, 3), complex), np.ones(3)), lambda: la.cholesky(-np.eye(3, dtype=np.complex64)), lambda: la.solve(np.ones((3, 3)), np.ones(3)),
                   lambda: la.inv(np.zeros((2, 2))), lambda: la.solve_triangular(np.ones((2, 2)) - np.eye(2), np.ones(2)),
                   lambda: la.cholesky(np.diag([1.0] * 80 + [0.0]))):
         with pytest.raises(la.LinAlgError) as e:
@@ -120,7 +146,7 @@ def test_matrices_that_do_not_have_what_is_asked():
 
 @pytest.mark.parametrize("wrong, kind", [
     (lambda: la.cholesky(np.ones((2, 3))), lathe.ShapeError), (lambda: la.cholesky(np.ones(3)), lathe.ShapeError),
-    (lambda: la.cholesky(np.ones((2, 2), complex)), lathe.DtypeError), (lambda: la.solve(np.eye(2), np.ones(3)), lathe.ShapeError),
+    (lambda: la.cholesky(np.ones((2, 2), np.float16)), lathe.DtypeError), (lambda: la.solve(np.eye(2), np.ones(3)), lathe.ShapeError),
     (lambda: la.solve(np.eye(2), 1.0), lathe.ShapeError), (lambda: la.solve(np.eye(2), ["a", "b"]), lathe.DtypeError),
     (lambda: la.solve_triangular(np.eye(2), np.ones(2), trans=3), lathe.OptionError),
     (lambda: la.lu_solve((np.eye(2), np.array([0, 7])), np.ones(2)), lathe.ArgumentError),

@@ -6,7 +6,7 @@
 >>> np.allclose(L @ L.T, a), np.allclose(lathe.linalg.solve(a, a @ [1.0, 2.0]), [1, 2])
 (True, True)
 
-Matrices are ``float32`` or ``float64``; dimensions before the last two count matrices. The algorithms are LAPACK's blocked
+Matrices are ``float32``, ``float64``, ``complex64`` or ``complex128``; dimensions before the last two count matrices. The algorithms are LAPACK's blocked
 ones: a block of columns at a time is factorized by a small kernel, and what is right of it is updated by a product of
 matrices. A matrix that a factorization cannot be had of raises a :class:`LinAlgError`, which is numpy's as well.
 """
@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from . import contraction
 from ._forms import product
 from .errors import ArgumentError, DtypeError, LatheError, OptionError, ShapeError
 from .kernels import Kernel
@@ -36,33 +37,34 @@ class LinAlgError(LatheError, np.linalg.LinAlgError):
 _BLOCK = 64
 
 _SOURCE = """
-# U with A = transposed(U) * U, in the upper triangle, which alone is read; `bad` is the first row without a root, from 1 on.
+# U with A = adjoint(U) * U, in the upper triangle, which alone is read; `bad` is the first row without a root, from 1 on.
 kernel upper_cholesky(A: inout T[N, N]) -> (bad: i64) {
     bad = 0
     for k in 0..N {
-        if not (A[k, k] > 0) and bad == 0 { bad = i64(k) + 1 }
-        let root = sqrt(A[k, k])
-        A[k, k] = root
+        if not (real(A[k, k]) > 0) and bad == 0 { bad = i64(k) + 1 }
+        let root = sqrt(real(A[k, k]))
+        A[k, k] = T(root)
         for j in k + 1..N { A[k, j] = A[k, j] / root }
         for i in k + 1..N {
-            let f = A[k, i]
+            let f = conj(A[k, i])
             for j in i..N { A[i, j] = A[i, j] - f * A[k, j] }
         }
     }
 }
 
-# A panel: rows are swapped so that the largest element of each column comes first; `at[k]` is the row that k was swapped
+# A panel: rows are swapped so that the largest element of each column comes first (by LAPACK's measure: the sum of the
+# magnitudes of its parts); `at[k]` is the row that k was swapped
 # with. A column of zeros is left as it is.
 kernel panel(A: inout T[M, N]) -> (at: index[N]) {
     assume(M >= N)
     for k in 0..N {
-        var best: T
+        var best: R
         var row: index
-        best = abs(A[k, k])
+        best = SIZE(A[k, k])
         row = k
         for i in k + 1..M {
-            if abs(A[i, k]) > best {
-                best = abs(A[i, k])
+            if SIZE(A[i, k]) > best {
+                best = SIZE(A[i, k])
                 row = i
             }
         }
@@ -126,12 +128,15 @@ kernel upper(U: T[N, N], B: inout T[N, M], unit: bool) {
 """
 
 
+_KINDS = {"float32": "f32", "float64": "f64", "complex64": "c64", "complex128": "c128"}
+_REAL = {"c64": "f32", "c128": "f64"}
+
+
 @functools.lru_cache(maxsize=None)
 def _kernel(name: str, kind: str) -> Kernel:
-    return Kernel(re.sub(r"\bT\b", kind, _SOURCE), name)
-
-
-_KINDS = {"float32": "f32", "float64": "f64"}
+    size = r"(abs(\1.re) + abs(\1.im))" if kind in _REAL else r"abs(\1)"
+    text = re.sub(r"SIZE\((A\[[^]]*\])\)", size, _SOURCE)
+    return Kernel(re.sub(r"\bT\b", kind, re.sub(r"\bR\b", _REAL.get(kind, kind), text)), name)
 
 
 def _matrix(a: Any, name: str, square: bool = True) -> tuple[np.ndarray, str]:
@@ -141,7 +146,7 @@ def _matrix(a: Any, name: str, square: bool = True) -> tuple[np.ndarray, str]:
         a = a.astype(np.float64)
     kind = _KINDS.get(a.dtype.name)
     if kind is None:
-        raise DtypeError(f"`{name}` holds {a.dtype}, and these factorizations are of float32 and float64")
+        raise DtypeError(f"`{name}` holds {a.dtype}, and these factorizations are of float32, float64, complex64 and complex128")
     if a.ndim < 2:
         raise ShapeError(f"`{name}` has {a.ndim} dimensions, and a matrix has two")
     if square and a.shape[-1] != a.shape[-2]:
@@ -160,22 +165,33 @@ def _each(a: np.ndarray, one: Callable[[np.ndarray], None]) -> None:
         one(m)
 
 
+def _adjoint(a: np.ndarray) -> np.ndarray:
+    """Transposed and, where it is complex, conjugated."""
+    a = np.swapaxes(a, -1, -2)
+    return a.conj() if a.dtype.kind == "c" else a
+
+
 def _subtract(c: np.ndarray, a: np.ndarray, b: np.ndarray, kind: str, turned: bool = False) -> None:
     """``c -= a @ b``; with `turned` the first matrix lies transposed."""
-    if a.size and b.size and c.size:
+    if not (a.size and b.size and c.size):
+        return
+    if kind in _REAL:
+        # Products of complex matrices are products of real ones, which have blocks in registers.
+        c -= contraction.einsum("ki,kj->ij" if turned else "ik,kj->ij", a, b)
+    else:
         small = {"threads": 1} if c.size * b.shape[0] < 600_000 else {}
         c -= product(kind, turned, False, 0)(a, b, **small)
 
 
 def cholesky(a: Any, *, upper: bool = False) -> np.ndarray:
-    """``L``, lower triangular, with ``L @ L.T`` the matrix; of a symmetric positive definite one, whose lower triangle is
-    read. With `upper` the transposed of it, by the upper triangle.
+    """``L``, lower triangular, with ``L @ L.conj().T`` the matrix; of a symmetric (or Hermitian) positive definite one, whose
+    lower triangle is read. With `upper` the adjoint of it, by the upper triangle.
 
     Raises a :class:`LinAlgError` where the matrix is not positive definite.
     """
     a, kind = _matrix(a, "a")
-    # The lower triangle is the upper one of the transposed matrix, in whose rows the kernels work.
-    u = _copy(a if upper else np.swapaxes(a, -1, -2))
+    # The lower triangle is the upper one of the adjoint matrix, in whose rows the kernels work.
+    u = _copy(a if upper else _adjoint(a))
     n = u.shape[-1]
 
     def one(w: np.ndarray) -> None:
@@ -186,16 +202,18 @@ def cholesky(a: Any, *, upper: bool = False) -> np.ndarray:
                 raise LinAlgError(f"the matrix is not positive definite: its leading minor of order {k + bad} is not positive")
             if e == n:
                 break
-            # transposed(U11) * U12 = A12
-            _kernel("lower", kind)(w[k:e, k:e].T.copy(), w[k:e, e:], False, threads=1)
+            # adjoint(U11) * U12 = A12
+            _kernel("lower", kind)(np.ascontiguousarray(_adjoint(w[k:e, k:e])), w[k:e, e:], False, threads=1)
             for j in range(e, n, 4 * _BLOCK):
                 # Only what is right of the diagonal of blocks.
                 f = min(j + 4 * _BLOCK, n)
-                _subtract(w[j:f, j:], np.ascontiguousarray(w[k:e, j:f]), w[k:e, j:], kind, turned=True)
+                left = w[k:e, j:f]
+                left = left.conj() if kind in _REAL else np.ascontiguousarray(left)
+                _subtract(w[j:f, j:], left, w[k:e, j:], kind, turned=True)
 
     _each(u, one)
     u = np.triu(u)
-    return u if upper else np.ascontiguousarray(np.swapaxes(u, -1, -2))
+    return u if upper else np.ascontiguousarray(_adjoint(u))
 
 
 def _factorized(w: np.ndarray, kind: str) -> np.ndarray:
@@ -269,7 +287,7 @@ def _right(a: np.ndarray, b: Any, name: str = "b") -> tuple[np.ndarray, bool]:
         b = b.astype(a.dtype)
     common = np.result_type(a.dtype, b.dtype)
     if common.name not in _KINDS:
-        raise DtypeError(f"`{name}` holds {b.dtype}, and these systems are of float32 and float64")
+        raise DtypeError(f"`{name}` holds {b.dtype}, and these systems are of float32, float64, complex64 and complex128")
     return np.array(np.broadcast_to(b, (*batch, *b.shape[-2:])), dtype=common.newbyteorder("="), order="C", copy=True), vector
 
 
@@ -287,8 +305,8 @@ def _swept(t: np.ndarray, x: np.ndarray, kind: str, lower: bool, unit: bool) -> 
 
 
 def solve_triangular(a: Any, b: Any, *, lower: bool = False, trans: int | str = 0, unit_diagonal: bool = False) -> np.ndarray:
-    """``x`` with ``a @ x = b`` for a triangle, of which the other half is not read; as SciPy has it. `trans` is 0 or ``"N"``, or
-    1, 2, ``"T"`` or ``"C"`` for the transposed triangle.
+    """``x`` with ``a @ x = b`` for a triangle, of which the other half is not read; as SciPy has it. `trans` is 0 or ``"N"``, 1
+    or ``"T"`` for the transposed triangle, 2 or ``"C"`` for the adjoint one.
 
     Raises a :class:`LinAlgError` where an element of the diagonal is zero.
     """
@@ -296,7 +314,7 @@ def solve_triangular(a: Any, b: Any, *, lower: bool = False, trans: int | str = 
     if trans not in (0, 1, 2, "N", "T", "C"):
         raise OptionError(f"trans is 0, 1 or 2, or 'N', 'T' or 'C', not {trans!r}")
     if trans not in (0, "N"):
-        a, lower = np.swapaxes(a, -1, -2), not lower
+        a, lower = _adjoint(a) if trans in (2, "C") else np.swapaxes(a, -1, -2), not lower
     if not unit_diagonal:
         zero = np.argwhere(np.diagonal(a, axis1=-2, axis2=-1) == 0)
         if zero.size:
@@ -315,8 +333,8 @@ def cho_solve(factor: tuple[Any, bool], b: Any) -> np.ndarray:
     if not isinstance(factor, tuple) or len(factor) != 2:
         raise OptionError("a factor is a tuple of a triangle and whether it is the lower one")
     t, lower = factor
-    y = solve_triangular(t, b, lower=lower, trans=0 if lower else 1)
-    return solve_triangular(t, y, lower=lower, trans=1 if lower else 0)
+    y = solve_triangular(t, b, lower=lower, trans=0 if lower else 2)
+    return solve_triangular(t, y, lower=lower, trans=2 if lower else 0)
 
 
 def lu_solve(factor: tuple[Any, Any], b: Any) -> np.ndarray:
@@ -356,8 +374,8 @@ def solve(a: Any, b: Any) -> np.ndarray:
     """
     a, _ = _matrix(a, "a")
     b = np.asarray(b)
-    if b.dtype.kind not in "iub" and b.dtype.name in _KINDS and np.result_type(a.dtype, b.dtype) != a.dtype:
-        a = a.astype(b.dtype)
+    if b.dtype.kind not in "iub" and b.dtype.name in _KINDS:
+        a = a.astype(np.result_type(a.dtype, b.dtype), copy=False)
     return lu_solve(lu_factor(a), b)
 
 
@@ -368,14 +386,18 @@ def inv(a: Any) -> np.ndarray:
 
 
 def slogdet(a: Any) -> tuple[Any, Any]:
-    """The sign of the determinant (0 for a singular matrix), and the logarithm of its magnitude."""
+    """The sign of the determinant (0 for a singular matrix; of complex ones a number of magnitude 1), and the logarithm of its
+    magnitude."""
     a, _ = _matrix(a, "a")
     w, pivots = lu_factor(a)
     d = np.diagonal(w, axis1=-2, axis2=-1)
     swaps = (pivots != np.arange(w.shape[-1])).sum(axis=-1)
-    sign = np.sign(d).prod(axis=-1) * np.where(swaps % 2, -1, 1)
+    size = np.abs(d)
+    # NumPy below 2 has another sign of complex numbers.
+    signs = np.divide(d, size, out=np.zeros_like(d), where=size != 0) if d.dtype.kind == "c" else np.sign(d)
+    sign = signs.prod(axis=-1) * np.where(swaps % 2, -1, 1)
     with np.errstate(divide="ignore"):
-        return sign.astype(w.dtype)[()], np.log(np.abs(d)).sum(axis=-1)[()]
+        return sign.astype(w.dtype)[()], np.log(size).sum(axis=-1)[()]
 
 
 def det(a: Any) -> Any:
