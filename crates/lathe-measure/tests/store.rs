@@ -338,7 +338,12 @@ fn stores_that_others_made_hang_and_run_nothing() {
         c.execute_batch(&attack).unwrap();
         drop(c);
         let start = std::time::Instant::now();
-        for e in [Store::open(&path).unwrap_err(), Store::open_to_read(&path).unwrap_err()] {
+        let bytes = std::fs::read(&path).unwrap();
+        for e in [
+            Store::open(&path).unwrap_err(),
+            Store::open_to_read(&path).unwrap_err(),
+            Store::from_bytes(&bytes).unwrap_err(),
+        ] {
             assert_eq!(e.code, codes::STORE_DAMAGED, "{attack}: {e}");
         }
         assert!(start.elapsed() < Duration::from_secs(5), "{attack}");

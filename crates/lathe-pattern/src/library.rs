@@ -22,7 +22,8 @@ pub const LIBRARY: &str = include_str!("library.lathe");
 
 /// The definitions of the library; the text is part of the crate, and tests read it.
 pub fn definitions() -> Vec<Definition> {
-    parse_definitions(LIBRARY).unwrap_or_default()
+    static READ: LazyLock<Vec<Definition>> = LazyLock::new(|| parse_definitions(LIBRARY).unwrap_or_default());
+    READ.clone()
 }
 
 /// Everything that strategies over terms can say: rules, predicates, locations, and strategies that take

@@ -1,8 +1,9 @@
 //! Sizes: polynomials over size variables, in a normal form that makes equal sizes equal data.
 //!
 //! A size is a sum of monomials with integer factors; what is not polynomial is a floor division, which is
-//! an atom like a variable (`a % b` is `a - b * (a // b)`). Numbers that overflow 64 bits make a size *huge*:
-//! it stays huge under every operation, has no value, and is the same as no other size.
+//! an atom like a variable (`a % b` is `a - b * (a // b)`). Numbers that overflow 64 bits, and texts with more than
+//! [`LARGEST`] parts (each remainder of a remainder has twice as many), make a size *huge*: it stays huge under every
+//! operation, has no value, and is the same as no other size.
 
 use lathe_ir::Name;
 use lathe_poly::gcd;
@@ -21,6 +22,9 @@ pub enum Atom {
     /// `floor(a / b)` that does not simplify; `b` is positive wherever the size means anything.
     Div(Arc<Nat>, Arc<Nat>),
 }
+
+/// Terms and factors of one size, with those under its divisions as often as they stand there.
+pub const LARGEST: usize = 2_000;
 
 /// What one or both of two lists have for a key.
 type Pair<'a, T> = (Option<&'a T>, Option<&'a T>);
@@ -225,7 +229,7 @@ impl Nat {
     }
 
     pub fn times(&self, o: &Nat) -> Nat {
-        if self.huge || o.huge {
+        if self.huge || o.huge || self.terms.len().saturating_mul(o.terms.len()) > LARGEST {
             return Nat::huge();
         }
         let pairs = self.terms.iter().flat_map(|a| o.terms.iter().map(move |b| (a, b)));
@@ -281,7 +285,24 @@ impl Nat {
         {
             return out.plus(&Nat::constant(a.div_euclid(b)));
         }
+        let mut left = LARGEST;
+        if !rest.within(&mut left) || !o.within(&mut left) {
+            return Nat::huge();
+        }
         out.plus(&Nat::atom(Atom::Div(Arc::new(rest), Arc::new(o.clone()))))
+    }
+
+    /// Takes its parts from `left`, and says whether there were enough.
+    fn within(&self, left: &mut usize) -> bool {
+        self.terms.iter().all(|(m, _)| {
+            m.0.iter().all(|(a, _)| match a {
+                Atom::Div(x, y) => x.within(left) && y.within(left),
+                _ => true,
+            }) && {
+                *left = left.saturating_sub(1 + m.0.len());
+                *left > 0
+            }
+        })
     }
 
     /// `ceil(self / o)` for a positive `o`.
@@ -531,6 +552,18 @@ mod tests {
         assert_eq!(v("n").times(&v("n")).eval(&|_| Some(i64::MAX)), None);
         assert_eq!(v("n").floor_div(&v("m")).eval(&|n| Some(if n == "n" { 7 } else { 0 })), None);
         assert!(c(i64::MIN).scaled(-1).is_huge());
+    }
+
+    #[test]
+    fn sizes_with_too_many_parts_are_huge() {
+        let mut chain = v("N");
+        for k in 0..60 {
+            chain = chain.modulo(&v(&format!("D{k}")));
+        }
+        assert!(chain.is_huge());
+        let sum = |k: usize| v(&format!("A{k}")).plus(&v(&format!("B{k}")));
+        assert!((0..60).map(sum).fold(c(1), |p, s| p.times(&s)).is_huge());
+        assert!(!v("N").modulo(&v("D")).modulo(&v("E")).modulo(&v("F")).is_huge());
     }
 
     #[test]

@@ -158,14 +158,34 @@ pub fn law(
         if let Some(known) = lock().get(&key) {
             return known.clone();
         }
+        if cfg!(fuzzing) && !is_chosen(&key) {
+            return Ok(Law { proof: None, ..Law::EXACT });
+        }
         let result = decided(module, op, types, which, elements);
-        lock().insert(key, result.clone());
+        let mut table = lock();
+        // A process that reads files without end keeps what it met last.
+        if table.len() >= KEPT {
+            table.clear();
+        }
+        table.insert(key, result.clone());
         result
     };
     match ask(&[]) {
         Err(Broken::Refuted { .. }) if !elements.is_empty() => ask(elements),
         known => known,
     }
+}
+
+/// Verdicts that are kept.
+const KEPT: usize = 4096;
+
+/// Deciding a law takes a thousand times as long as reading a file. Fuzzed readers, whose verdicts nobody relies on,
+/// decide one law in 64.
+fn is_chosen(key: &str) -> bool {
+    use std::hash::{DefaultHasher, Hash, Hasher};
+    let mut h = DefaultHasher::new();
+    key.hash(&mut h);
+    h.finish().is_multiple_of(64)
 }
 
 /// Decides a law without looking up what is known of built-in operators.

@@ -84,9 +84,13 @@ impl Expr {
 
 /// Whether a string stands without quotes.
 fn is_name(s: &str) -> bool {
-    let part = |p: &str| !p.is_empty() && p.chars().all(EXPRESSIONS.letter);
-    let first = s.starts_with(|c: char| !c.is_ascii_digit() && (EXPRESSIONS.letter)(c));
-    first && s.split('.').all(part) && !EXPRESSIONS.words.contains(&s)
+    // After a point there may be a number.
+    let part = |p: &str| {
+        let number = p.starts_with(|c: char| c.is_ascii_digit());
+        let letter = |c: char| if number { c.is_ascii_digit() } else { (EXPRESSIONS.letter)(c) };
+        !p.is_empty() && p.chars().all(letter) && !EXPRESSIONS.words.contains(&p)
+    };
+    !s.starts_with(|c: char| c.is_ascii_digit()) && s.split('.').all(part)
 }
 
 /// In the notation of the language; parses back to the same expression.
@@ -102,7 +106,7 @@ impl fmt::Display for Expr {
             Expr::Unary(UnOp::Neg, e) => {
                 f.write_str("-")?;
                 // A minus before a literal is part of the literal.
-                child(f, e, if matches!(**e, Expr::Value(_)) { 9 } else { 7 })
+                child(f, e, if matches!(**e, Expr::Value(Value::Int(_) | Value::Float(_))) { 9 } else { 7 })
             }
             Expr::Unary(UnOp::Not, e) => {
                 f.write_str("not ")?;

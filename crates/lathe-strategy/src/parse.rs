@@ -390,6 +390,10 @@ impl<'a> Expressions<'a> for Parser<'_, 'a> {
 
     fn unary(&mut self, sign: UnOp, a: Node, span: Span) -> Read<Node> {
         Ok(match (sign, a) {
+            // A call without arguments is a name.
+            (UnOp::Not, Node::Step(Strategy::Call { name, args, .. })) if args.is_empty() => {
+                Node::Expr(Expr::Unary(UnOp::Not, Box::new(Expr::Name(name))))
+            }
             // `not` of a predicate, or of arithmetic.
             (UnOp::Not, Node::Step(s)) => {
                 let span = self.place(span);

@@ -77,10 +77,50 @@ impl Store {
             | OpenFlags::SQLITE_OPEN_CREATE
             | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let store = Store::connect(path, flags, patience)?;
-        store.watch.begin();
-        layout::prepare(&store.connection, patience).map_err(|e| store.failed(e))?;
-        store.check()?;
+        store.prepare(patience)?;
         Ok(store)
+    }
+
+    /// Opens a copy of a file's bytes in memory, to look results up; `None` if it holds nothing. What is written to it
+    /// is written nowhere else.
+    ///
+    /// # Errors
+    /// As [`Store::open`].
+    pub fn from_bytes(bytes: &[u8]) -> Result<Option<Store>, Diagnostic> {
+        let path = Path::new(":memory:");
+        let failed = |e| error::of(path, layout::Problem::Sqlite(e));
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let mut connection = Connection::open_in_memory_with_flags(flags).map_err(failed)?;
+        if !bytes.is_empty() {
+            let mut bytes = bytes.to_vec();
+            // Databases in memory have no write-ahead log: both versions of the format are those of files without one
+            // ("Database File Format", 1.3.3).
+            for version in bytes.iter_mut().skip(18).take(2).filter(|v| **v == 2) {
+                *version = 1;
+            }
+            connection
+                .deserialize_read_exact("main", bytes.as_slice(), bytes.len(), false)
+                .map_err(failed)?;
+        }
+        let store = Store::guarded(connection, path)?;
+        match layout::version(&store.connection).map_err(|e| store.failed(e))? {
+            Some(v) if v < LAYOUT => {
+                store.prepare(PATIENCE)?;
+                Ok(Some(store))
+            }
+            Some(_) => Ok(Some(store)),
+            None => Ok(None),
+        }
+    }
+
+    /// Makes or upgrades the tables, and looks for damage before anything is added: opening for writing does it.
+    ///
+    /// # Errors
+    /// As [`Store::open`].
+    pub fn prepare(&self, patience: Duration) -> Result<(), Diagnostic> {
+        self.watch.begin();
+        layout::prepare(&self.connection, patience).map_err(|e| self.failed(e))?;
+        self.check()
     }
 
     /// Opens a store to look results up; `None` if there is none. Nothing is written.
@@ -100,8 +140,7 @@ impl Store {
             let uri = format!("file:{}?immutable=1", escaped(path));
             let flags = flags | OpenFlags::SQLITE_OPEN_URI;
             let connection = Connection::open_with_flags(uri, flags).map_err(|e| store.sqlite(e))?;
-            let watch = guard::guard(&connection).map_err(|e| store.sqlite(e))?;
-            store = Store { connection, path: path.to_path_buf(), watch };
+            store = Store::guarded(connection, path)?;
             version = layout::version(&store.connection);
         }
         match version {
@@ -120,9 +159,14 @@ impl Store {
         guard::regular(path).map_err(|e| error::cannot_open(path, &e.to_string()))?;
         let failed = |e| error::of(path, layout::Problem::Sqlite(e));
         let connection = Connection::open_with_flags(path, flags).map_err(failed)?;
-        let watch = guard::guard(&connection).map_err(failed)?;
-        let store = Store { connection, path: path.to_path_buf(), watch };
+        let store = Store::guarded(connection, path)?;
         store.connection.busy_timeout(patience).map_err(|e| store.sqlite(e))?;
+        Ok(store)
+    }
+
+    fn guarded(connection: Connection, path: &Path) -> Result<Store, Diagnostic> {
+        let watch = guard::guard(&connection).map_err(|e| error::of(path, layout::Problem::Sqlite(e)))?;
+        let store = Store { connection, path: path.to_path_buf(), watch };
         store.connection.set_prepared_statement_cache_capacity(32);
         Ok(store)
     }

@@ -139,6 +139,9 @@ impl<'a> Reader<'a> {
             self.at += 2;
             name = self.peek_word();
             self.at += name.len();
+            if name.is_empty() {
+                return self.error("expected a name after `::`");
+            }
         }
         let bool = |b| Ok(Item::Value(literal(Value::Bool(b))));
         match name {
