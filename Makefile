@@ -1,6 +1,6 @@
 # The two commands are `make demo` and `make test`; both install what is missing first.
 SHELL := /bin/bash
-.PHONY: demo lint test test-long test-python test-torch test-types setup install wheel doc bench gradbench device-bundle fuzz races clean
+.PHONY: demo lint test test-long test-python test-oldest test-newest test-torch test-types setup install wheel doc bench gradbench device-bundle fuzz races clean
 
 setup:
 	@bash scripts/setup.sh
@@ -28,6 +28,14 @@ test-long: setup
 # The Python package from its wheel, in a fresh virtual environment.
 test-python: setup
 	@bash scripts/test_python.sh
+
+# With the oldest packages that are supported, and with the newest that there are: `LATHE_PYTHON=python3.10 make test-oldest`,
+# `LATHE_PYTHON=python3.13 make test-newest`.
+test-oldest: setup
+	@LATHE_VERSIONS=oldest bash scripts/test_python.sh
+
+test-newest: setup
+	@LATHE_VERSIONS=newest bash scripts/test_python.sh
 
 # The operators of PyTorch, which is too large for every run.
 test-torch: setup

@@ -1,6 +1,8 @@
 //! One binary for all readers: the environment variable `READER` names the one that gets the inputs.
 #![no_main]
 
+// Seeds are written by the test that has these readers, too.
+#[allow(dead_code)]
 #[path = "../../crates/lathe/tests/it/readers/readers.rs"]
 mod readers;
 

@@ -23,7 +23,8 @@ def made(shapes, kind="float64"):
 @pytest.mark.parametrize("text, shapes, kind", [(t, s, KINDS[n % 3]) for n, (t, *s) in enumerate(FORMS)])
 def test_jax(text, shapes, kind):
     jax = pytest.importorskip("jax")
-    with jax.enable_x64(True):
+    # Older JAX has it among its experiments.
+    with (getattr(jax, "enable_x64", None) or jax.experimental.enable_x64)(True):
         arrays = [jax.numpy.asarray(a) for a in made(shapes, kind)]
 
         def loss(f):

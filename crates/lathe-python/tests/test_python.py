@@ -63,7 +63,7 @@ def types_follow_from_functions(x: lathe.f64["N"], y: lathe.out(lathe.f64["N"]),
 
 
 @lathe.kernel
-def extremes(x: lathe.f64["N"]) -> (lathe.f64, lathe.f64):
+def extremes(x: lathe.f64["N"]) -> tuple[lathe.f64, lathe.f64]:
     low, high = np.inf, -np.inf
     for i in range(len(x)):
         low = min(low, x[i])
@@ -211,7 +211,7 @@ def test_operators():
 
 ONE = ["arctan", "arcsin", "arccos", "sinh", "cosh", "arcsinh", "arccosh", "arctanh", "log1p", "expm1", "log10", "square", "rint",
        "sign", "isnan", "isinf", "isfinite", "reciprocal", "deg2rad", "rad2deg", "fabs", "absolute", "trunc", "exp2", "radians", "degrees"]
-TWO = ["hypot", "arctan2", "power", "maximum", "minimum", "mod", "floor_divide"]
+TWO = ["hypot", "arctan2", "power", "maximum", "minimum", "mod", "floor_divide", "fmod"]
 POINTS = np.array([0.0, -0.0, 0.3, -0.7, 1.0, 1.5, -1.0, 2.5, 1e-9, 30.0, -40.0, np.inf, -np.inf, np.nan])
 
 
@@ -236,7 +236,8 @@ def test_numpys_functions_of_two_numbers(name, tmp_path):
     scope = {"__name__": "user"}
     exec(compile((tmp_path / "user.py").read_text(), str(tmp_path / "user.py"), "exec"), scope)
     points = np.array([0.5, -0.5, 1.5, 3.0, -2.0, 7.25])
-    x, y = (v.ravel().copy() for v in np.meshgrid(points, points))
+    divisors = np.append(points, [np.inf, -np.inf]) if "mod" in name else points
+    x, y = (v.ravel().copy() for v in np.meshgrid(points, divisors))
     with np.errstate(all="ignore"):
         want = getattr(np, name)(x, y)
     np.testing.assert_allclose(scope["f"](x, y), want, rtol=1e-14)

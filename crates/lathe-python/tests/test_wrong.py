@@ -222,6 +222,7 @@ FUNCTIONS = [
     ("def f(x) -> lathe.f32['N']:\n    return lambda i: x[i]", 1, "E0918", "`x`"),
     ("def f(x: 3) -> lathe.f32['N']:\n    return lambda i: x[i]", 1, "E0918", "`3`"),
     ("def f(x: lathe.f32['N']) -> 3:\n    return lambda i: x[i]", 1, "E0918", "`3`"),
+    ("def f(x: lathe.f32['N'],\n      a: lathe.f32 = 2.0) -> lathe.f32['N']:\n    return lambda i: a * x[i]", 2, "E0918", "functools.partial f"),
     ("def f(*x: lathe.f32['N']) -> lathe.f32['N']:\n    return lambda i: x[i]", 1, "E0918", ""),
     ("def f(x: lathe.f32['N']) -> lathe.f32['N']:\n    return lambda i, j: x[i]", 2, "E0918", "1 2"),
     ("def f(x: lathe.f32['N']) -> lathe.f32['N']:\n    return lambda i: x[1:2]", 2, "E0918", ""),

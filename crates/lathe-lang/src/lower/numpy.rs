@@ -26,7 +26,7 @@ const ALIASES: [(&str, &str); 13] = [
 ];
 
 /// What is put together, with the number of its arguments.
-const COMPOSED: [(&str, usize); 13] = [
+const COMPOSED: [(&str, usize); 14] = [
     ("square", 1),
     ("sign", 1),
     ("isnan", 1),
@@ -40,6 +40,7 @@ const COMPOSED: [(&str, usize); 13] = [
     ("rad2deg", 1),
     ("floordiv", 2),
     ("floormod", 2),
+    ("fmod", 2),
 ];
 
 /// The language's own name of a function.
@@ -83,7 +84,7 @@ impl Cx<'_> {
         let Some(scalar) = ty.scalar().filter(|s| s.is_float() || s.is_int()) else {
             return self.operator(name, ty, span);
         };
-        let whole = ["square", "sign", "clip", "relu", "floordiv", "floormod"].contains(&name);
+        let whole = ["square", "sign", "clip", "relu", "floordiv", "floormod", "fmod"].contains(&name);
         if !scalar.is_float() && !whole {
             return self.operator(name, ty, span);
         }
@@ -111,6 +112,8 @@ impl Cx<'_> {
             "rad2deg" => build::mul(a, c(180.0 / std::f64::consts::PI)),
             "floordiv" if scalar.is_int() => build::binary(BinOp::FloorDiv, a, x[1].clone()),
             "floormod" if scalar.is_int() => build::binary(BinOp::FloorMod, a, x[1].clone()),
+            "fmod" if scalar.is_int() => build::binary(BinOp::TruncRem, a, x[1].clone()),
+            "fmod" => remainder(&a, &x[1], scalar),
             "floordiv" => quotient(&a, &x[1], scalar).0,
             _ => quotient(&a, &x[1], scalar).1,
         })
@@ -152,9 +155,25 @@ fn quotient(a: &Expr, b: &Expr, ty: Scalar) -> (Expr, Expr) {
     let (zero, one) = (build::float(ty, 0.0), build::float(ty, 1.0));
     let q = build::math(MathFn::Floor, vec![build::binary(BinOp::Div, a.clone(), b.clone())]);
     let r = build::math(MathFn::Fma, vec![build::neg(q.clone()), b.clone(), a.clone()]);
+    // Nothing is taken of a number by an infinite divisor, and none times infinity is no number.
+    let infinity = build::float(ty, f64::INFINITY);
+    let whole = build::and(
+        compare(BinOp::Eq, &magnitude(b), &infinity),
+        compare(BinOp::Lt, &magnitude(a), &infinity),
+    );
+    let r = build::select(whole, a.clone(), r);
     let below = build::and(compare(BinOp::Gt, b, &zero), compare(BinOp::Lt, &r, &zero));
     let above = build::and(compare(BinOp::Lt, b, &zero), compare(BinOp::Gt, &r, &zero));
     let wrong = build::binary(BinOp::Or, below, above);
     let quotient = build::select(wrong.clone(), build::sub(q.clone(), one), q);
     (quotient, build::select(wrong, build::add(r.clone(), b.clone()), r))
+}
+
+/// The remainder with the dividend's sign, as C and numpy have it.
+fn remainder(a: &Expr, b: &Expr, ty: Scalar) -> Expr {
+    let zero = build::float(ty, 0.0);
+    let r = quotient(&magnitude(a), &magnitude(b), ty).1;
+    // A zero keeps its sign; a remainder that is NaN stays one.
+    let kept = build::select(compare(BinOp::Eq, a, &zero), build::sub(a.clone(), r.clone()), r.clone());
+    build::select(compare(BinOp::Lt, a, &zero), build::neg(r), kept)
 }

@@ -23,7 +23,7 @@ FUNCTIONS = {
 KNOWN = frozenset(
     "select min max xor bitand bitor bitxor shl shr tdiv trem abs sqrt fma floor ceil round trunc exp exp2 log log2 sin cos tan "
     "tanh sigmoid erf pow atan atan2 expm1 log1p log10 sinh cosh asin acos asinh acosh atanh hypot square sign isnan isinf "
-    "isfinite clip reciprocal rsqrt relu conj arg real imag deg2rad rad2deg floordiv floormod".split()
+    "isfinite clip reciprocal rsqrt relu conj arg real imag deg2rad rad2deg floordiv floormod fmod".split()
 )
 
 #: What they give, where it is not the type of their arguments.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 from types import FunctionType
-from typing import Any
+from typing import Any, get_args, get_origin
 
 from . import _lathe
 from ._inline import inlined
@@ -561,6 +561,9 @@ def source_of(f: Callable[..., Any]) -> Written:
     arguments = tree.args
     if arguments.vararg or arguments.kwarg or arguments.kwonlyargs:
         raise source.fail(tree, "the parameters of a kernel are plain names with types")
+    for default in arguments.defaults:
+        raise source.fail(default, "a kernel is called with all of its arguments: its parameters have no defaults",
+                          f"functools.partial({f.__name__}, name=value), or a helper function, whose parameters may have them")
     for a in [*arguments.posonlyargs, *arguments.args]:
         given = f.__annotations__.get(a.arg)
         if given is None:
@@ -590,6 +593,8 @@ def source_of(f: Callable[..., Any]) -> Written:
         if isinstance(ty, dict):
             results = list(ty.items())
         else:
+            if get_origin(ty) is tuple:
+                ty = tuple(scope.annotation(t) for t in get_args(ty))
             types = list(ty) if isinstance(ty, (tuple, list)) else [ty]
             names = ["result"] if len(types) == 1 else [f"result{i}" for i in range(len(types))]
             results = list(zip(names, types))

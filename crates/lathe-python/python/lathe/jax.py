@@ -26,6 +26,9 @@ from .derivatives import vjp as derived
 from .errors import CopyWarning, LatheError
 from .kernels import Kernel, _how
 
+if not hasattr(jax, "ffi"):
+    raise ImportError(f"lathe.jax needs JAX 0.5 or newer, and this is {jax.__version__}")
+
 __all__ = ["Operator", "export_checks", "op"]
 
 _TARGET = "lathe_kernel"
