@@ -12,7 +12,8 @@ pub fn devices(common: &Common) -> Outcome {
             .iter()
             .map(|d| {
                 serde_json::json!({
-                    "id": d.id, "kind": d.kind, "name": d.name, "arch": d.arch, "memory_bytes": d.memory_bytes,
+                    "id": d.id, "kind": d.kind, "name": d.name, "platform": d.platform, "arch": d.arch,
+                    "memory_bytes": d.memory_bytes,
                     "multiprocessors": d.multiprocessors, "shared_bytes": d.shared_bytes, "features": d.features,
                 })
             })
@@ -22,7 +23,7 @@ pub fn devices(common: &Common) -> Outcome {
     }
     let mut out = String::new();
     for d in &all {
-        let _ = writeln!(out, "{:10} {}, {}", d.id, d.name, d.arch);
+        let _ = writeln!(out, "{:10} {} of {}, {}", d.id, d.name, d.platform, d.arch);
         let _ = writeln!(
             out,
             "{:10} {:.1} GiB, {} multiprocessors, {} KiB of shared memory per block",

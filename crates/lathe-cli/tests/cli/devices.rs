@@ -173,7 +173,7 @@ fn devices_are_listed_with_what_they_have() {
             ["memory_bytes", "multiprocessors", "shared_bytes"].iter().all(|n| d[n].as_u64() > Some(0)),
             "{d}"
         );
-        assert!(d["features"].is_array() && d["name"] != "" && d["arch"] != "", "{d}");
+        assert!(d["features"].is_array() && d["name"] != "" && d["arch"] != "" && d["platform"] != "", "{d}");
     }
     let lines = f.ok("devices").stdout;
     assert!(all.iter().all(|d| lines.contains(d["id"].as_str().expect("a name"))), "{lines}");
