@@ -224,7 +224,7 @@ impl Work {
         let parameters: Vec<&str> =
             kernel.parameters().iter().filter(|p| !p.local).map(|p| p.name.as_str()).collect();
         let named = |n: usize| name.as_deref().is_none_or(|name| parameters.get(n) == Some(&name));
-        let Some((_, array)) = arrays.filter(|(n, _)| named(*n)).last() else {
+        let Some((_, array)) = arrays.filter(|(n, _)| named(*n)).next_back() else {
             let text = format!("no array of the kernel is called `{}`", name.as_deref().unwrap_or_default());
             return Err(Invalid::new(Why::Refused, text));
         };
