@@ -206,7 +206,7 @@ impl Nest<'_> {
         let kc = if self.loose(sides, packed, d) {
             // Few results per vector that is read: rows side by side; else each is followed for long, if it comes from
             // memory.
-            let far = self.from_memory(sides);
+            let far = self.columns_from_memory(sides);
             let run = if far && self.rows(sides) >= FEW { RUN } else { STREAMS[usize::from(!far)] };
             divisor_near(extents[d], run)
         } else if need > l2 * 3 / 4 {
@@ -257,7 +257,7 @@ impl Nest<'_> {
             })
     }
 
-    fn from_memory(&self, sides: &Sides) -> bool {
+    fn columns_from_memory(&self, sides: &Sides) -> bool {
         sides.columns.iter().any(|r| from_memory(self.f, r, self.s.machine))
     }
 
@@ -278,7 +278,7 @@ impl Nest<'_> {
         let fits = self.tile[d] == 1
             && self.loose(&sides, &packed, d)
             && self.rows(&sides) >= FEW
-            && self.from_memory(&sides);
+            && self.columns_from_memory(&sides);
         fits.then_some((d, AHEAD))
     }
 
