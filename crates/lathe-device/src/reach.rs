@@ -104,22 +104,19 @@ impl Walk {
                 }
             });
         }
-        match s.kind() {
-            StmtKind::Loop(l) => {
-                self.enter(l.binder.id, &l.lo, &l.hi);
-                self.below(&l.body);
+        if let Some(l) = s.as_loop() {
+            self.enter(l.binder.id, &l.lo, &l.hi);
+            self.below(&l.body);
+        } else if let Some((binder, value, body)) = s.as_let().filter(|l| l.0.ty == Scalar::Index) {
+            self.enter(binder.id, value, &add(value.clone(), index(1)));
+            self.below(body);
+        } else if let Some((cond, then, other)) = s.as_if() {
+            self.under(cond, true, then);
+            if let Some(other) = other {
+                self.under(cond, false, other);
             }
-            StmtKind::Let { binder, value, body } if binder.ty == Scalar::Index => {
-                self.enter(binder.id, value, &add(value.clone(), index(1)));
-                self.below(body);
-            }
-            StmtKind::If { cond, then, other } => {
-                self.under(cond, true, then);
-                if let Some(other) = other {
-                    self.under(cond, false, other);
-                }
-            }
-            _ => s.children().for_each(|c| self.stmt(c)),
+        } else {
+            s.children().for_each(|c| self.stmt(c));
         }
     }
 

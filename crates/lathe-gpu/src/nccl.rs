@@ -1,7 +1,6 @@
 //! NCCL: what devices of CUDA that are connected do together. The library is opened at run time; PyTorch's wheel brings one.
 
 use crate::codes;
-use crate::device::Asked;
 use crate::library::{function, open, python_packages};
 use lathe_diagnostics::Diagnostic;
 use libloading::Library;
@@ -10,6 +9,36 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 
 pub(crate) type Communicator = *mut c_void;
+
+/// How the elements of devices are combined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Combine {
+    Sum,
+    Product,
+    Max,
+    Min,
+}
+
+/// What NCCL is asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Asked {
+    AllReduce(Combine),
+    ReduceScatter(Combine),
+    Broadcast(usize),
+    AllGather,
+}
+
+impl Combine {
+    /// Its number in `nccl.h`.
+    pub(crate) fn number(self) -> c_int {
+        match self {
+            Combine::Sum => 0,
+            Combine::Product => 1,
+            Combine::Max => 2,
+            Combine::Min => 3,
+        }
+    }
+}
 
 /// The functions that are used, and where they are from.
 pub(crate) struct Nccl {

@@ -384,7 +384,7 @@ strategy shared for scale = split(i, 8) ; bind(i.o, device) ; bind(i.i, grid) ; 
         # One device runs all of it.
         devices[1].launch(k, A, B, strategy="shared").wait()
         assert (B.numpy() == 2 * a).all()
-    with refused(lathe.OptionError, "E0917", "several devices"):
+    with refused(lathe.OptionError, "E0917", "lathe.kernel"):
         devices.launch(Kernel.cuda(SCALE), A, B)
     # In a sequence, beside a kernel of the user's.
     x = Buffer(devices, np.ones((16, 4), np.float32))

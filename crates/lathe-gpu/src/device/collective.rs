@@ -8,42 +8,13 @@ use super::arguments::Part;
 use super::group::Group;
 use super::open::{Devices, Launch};
 use crate::codes;
+use crate::nccl::{Asked, Combine};
 use crate::work::{Memory, Outcome, Queue, Start};
 use lathe_abi::dtype;
 use lathe_diagnostics::Diagnostic;
 use lathe_host::{Access, Mode};
 use std::ffi::c_int;
 use std::sync::Arc;
-
-/// How the elements of devices are combined.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Combine {
-    Sum,
-    Product,
-    Max,
-    Min,
-}
-
-/// What NCCL is asked for.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Asked {
-    AllReduce(Combine),
-    ReduceScatter(Combine),
-    Broadcast(usize),
-    AllGather,
-}
-
-impl Combine {
-    /// Its number in `nccl.h`.
-    pub(crate) fn number(self) -> c_int {
-        match self {
-            Combine::Sum => 0,
-            Combine::Product => 1,
-            Combine::Max => 2,
-            Combine::Min => 3,
-        }
-    }
-}
 
 /// The number of an element type in `nccl.h`.
 fn element(part: &Part) -> Result<c_int, Diagnostic> {

@@ -36,10 +36,9 @@ pub mod source;
 mod translate;
 mod tuned;
 
+pub use crate::nccl::Combine;
 pub use arguments::{Argument, Element, Grid, Part, Seen, dim3, nd_range, read, read_write, write};
 pub use buffer::{Buffer, BufferIn, Kind, Mapped, MappedBuffer, Pinned, PinnedBuffer, Plain};
-pub(crate) use collective::Asked;
-pub use collective::Combine;
 pub use kernel::Kernel;
 pub use lathe_source::device::Language;
 pub use lent::fetch;

@@ -3,9 +3,10 @@
 
 use super::arguments::{Part, dim3, read, read_write};
 use super::buffer::Buffer;
-use super::collective::{Combine, bytes};
+use super::collective::bytes;
 use super::kernel::Kernel;
 use super::open::{Device, Devices, Launch};
+use crate::nccl::Combine;
 use crate::work::{Memory, Outcome, Queue, Start};
 use lathe_abi::dtype;
 use lathe_diagnostics::Diagnostic;
