@@ -25,6 +25,7 @@ mod calls;
 mod checkpoint;
 pub mod codes;
 pub mod custom;
+mod directions;
 pub mod expr;
 mod forward;
 mod lets;
@@ -73,6 +74,9 @@ pub struct Request {
     /// Reverse mode: how many states of an outermost loop that carries arrays from one iteration to the next are kept at
     /// once, instead of values of every iteration; iterations between them run again (binomial checkpointing).
     pub checkpoints: Option<std::num::NonZeroU16>,
+    /// Vector mode: tangents and cotangents have one dimension more, the last one, of an extent with this name: so many
+    /// products at once.
+    pub directions: Option<String>,
     /// Sizes and integers that are known, by name: they decide which of several values takes the fewest bytes to keep.
     /// Without them, only what is less for all sizes is.
     pub sizes: BTreeMap<String, i64>,
@@ -89,6 +93,7 @@ impl Request {
             value: mode == Mode::Forward,
             allow_steps: false,
             checkpoints: None,
+            directions: None,
             sizes: BTreeMap::new(),
         }
     }
@@ -138,6 +143,13 @@ pub struct Derivative {
 /// not differentiated; `E1303` for names that do not fit; `E1304` for values to keep whose number is not known;
 /// `E1305` for a derivative that is too large; `E1306` where checkpoints are asked for and no loop carries anything.
 pub fn differentiate(module: &Module, func: &Function, request: &Request) -> Result<Derivative, Diagnostic> {
+    let d = in_one_direction(module, func, request)?;
+    let Some(size) = &request.directions else { return Ok(d) };
+    let shadows = d.wrt.iter().chain(&d.of).map(|n| shadow_name(func, n, request.mode)).collect();
+    Ok(Derivative { func: directions::along(&d.func, &shadows, size)?, ..d })
+}
+
+fn in_one_direction(module: &Module, func: &Function, request: &Request) -> Result<Derivative, Diagnostic> {
     if let Some(rule) = custom::rule_of(module, func, request.mode) {
         return custom::applied(module, func, rule, request);
     }

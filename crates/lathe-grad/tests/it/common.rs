@@ -6,7 +6,7 @@ use lathe_grad::{Derivative, Mode, Request, codes, differentiate, shadow_name};
 use lathe_ir::interp::{self, ArrayValue, Options};
 use lathe_ir::text::print_function;
 use lathe_ir::{Function, Mode as ParamMode, Module, Scalar};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// SplitMix64.
 pub struct Rng(pub u64);
@@ -193,6 +193,8 @@ fn compare_all(
         assert_eq!(forward[n].to_f64_vec(), y[n].to_f64_vec(), "{n} of the tangents\n{}", trees());
     }
 
+    in_two_directions(m, f, &jvp, Mode::Forward, (ask, &given, &forward), at);
+
     // Cotangents.
     let Some(vjp) = &vjp else { return outcome };
     let mut given = x.clone();
@@ -206,6 +208,7 @@ fn compare_all(
     {
         return Outcome::Large;
     }
+    in_two_directions(m, f, vjp, Mode::Reverse, (ask, &given, &back), at);
     let mut other = 0.0;
     for n in &vjp.wrt {
         other += dot(&back[&shadow_name(f, n, Mode::Reverse)], &v[n]);
@@ -239,4 +242,42 @@ fn compare_all(
         }
     }
     outcome
+}
+
+/// Vector modes: a direction and its double have the bits of the derivative along it, and of their doubles.
+fn in_two_directions(
+    m: &Module,
+    f: &Function,
+    d: &Derivative,
+    mode: Mode,
+    (ask, given, found): (&Request, &Values, &Values),
+    at: &Inputs,
+) {
+    let size = "two_directions";
+    let ask = Request { wrt: d.wrt.clone(), of: d.of.clone(), name: "lanes".into(), mode, ..ask.clone() };
+    let value = mode == Mode::Forward;
+    let both =
+        differentiate(m, f, &Request { value, directions: Some(size.into()), ..ask }).expect("lanes").func;
+    well_formed(m, &both);
+    let shadows: BTreeSet<String> = d.wrt.iter().chain(&d.of).map(|n| shadow_name(f, n, mode)).collect();
+    let twice = |a: &ArrayValue| {
+        let v: Vec<f64> = a.to_f64_vec().iter().flat_map(|x| [*x, 2.0 * x]).collect();
+        ArrayValue::from_f64(Scalar::F64, &[&a.shape[..], &[2]].concat(), &v)
+    };
+    let mut given = given.clone();
+    for n in &shadows {
+        if let Some(a) = given.get(n).map(&twice) {
+            given.insert(n.clone(), a);
+        }
+    }
+    let got = run(m, &both, &given, &Inputs::parse(&format!("{at} {size}=2")).expect("sizes"));
+    for (n, a) in found {
+        let want = if shadows.contains(n) { twice(a) } else { a.clone() };
+        assert_eq!(
+            got[n].to_f64_vec(),
+            want.to_f64_vec(),
+            "{n} in two directions\n{}",
+            print_function(&both)
+        );
+    }
 }
