@@ -258,6 +258,64 @@ fn sources(crates: &Path) -> Vec<PathBuf> {
     out
 }
 
+/// A library without unit tests is not built a second time for them, and one without examples in its comments is not read
+/// for them: its manifest says so. One that has some does not say so.
+#[test]
+fn libraries_are_built_for_tests_that_they_have() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut wrong = Vec::new();
+    for (krate, (unit, examples)) in tests_of_libraries(&crates) {
+        let manifest = crates.join(&krate).join("Cargo.toml");
+        let manifest: toml::Table =
+            std::fs::read_to_string(manifest).expect("a manifest").parse().expect("a manifest");
+        let says = |what: &str| manifest.get("lib")?.get(what)?.as_bool();
+        for (what, some) in [("test", unit), ("doctest", examples)] {
+            if says(what).unwrap_or(true) != some {
+                wrong.push(format!("crates/{krate}/Cargo.toml: `{what} = {some}` in `[lib]`"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Whether the sources of each library have unit tests, and examples that run.
+fn tests_of_libraries(crates: &Path) -> BTreeMap<String, (bool, bool)> {
+    let mut all: BTreeMap<String, (bool, bool)> = BTreeMap::new();
+    for file in sources(crates) {
+        let inside = file.strip_prefix(crates).expect("a source of a crate");
+        let krate = inside.iter().next().expect("a crate").to_string_lossy().to_string();
+        if !crates.join(&krate).join("src/lib.rs").exists() {
+            continue;
+        }
+        let text = std::fs::read_to_string(&file).expect("a source");
+        let found = all.entry(krate).or_default();
+        found.0 |= text.lines().any(|l| l.trim_start().starts_with("#[cfg(test)]"));
+        found.1 |= has_example(&text);
+    }
+    all
+}
+
+/// Whether a comment of the documentation has a block of Rust.
+fn has_example(text: &str) -> bool {
+    let mut open = false;
+    text.lines().any(|line| {
+        let line = line.trim_start();
+        let Some(comment) = line.strip_prefix("///").or_else(|| line.strip_prefix("//!")) else {
+            open = false;
+            return false;
+        };
+        let Some(language) = comment.trim().strip_prefix("```") else { return false };
+        open = !open;
+        open && ["", "rust", "no_run", "should_panic", "compile_fail"].contains(&language)
+    })
+}
+
+#[test]
+fn examples_in_comments_are_found() {
+    assert!(has_example("/// Text.\n/// ```\n/// f();\n/// ```\nfn f() {}"));
+    assert!(!has_example("/// ```lathe\n/// x\n/// ```\nfn f() {}\n// ```\n"));
+}
+
 #[derive(Default)]
 struct Matches {
     file: String,
