@@ -17,7 +17,32 @@ pub fn total(kept: &[Kept]) -> Expr {
         let size = index(k.elem.bytes() as i64);
         k.extents.iter().cloned().fold(size, mul)
     };
-    kept.iter().map(bytes).reduce(add).unwrap_or_else(|| index(0))
+    collected(kept.iter().map(bytes).reduce(add).unwrap_or_else(|| index(0)))
+}
+
+/// An amount whose equal products of extents are one, times a number.
+fn collected(e: Expr) -> Expr {
+    let Some(all) = products(&e) else { return e };
+    let mut out: Vec<Product> = Vec::new();
+    for p in all {
+        let same =
+            |q: &&mut Product| q.factors.len() == p.factors.len() && apart(&q.factors, &p.factors).is_empty();
+        match out.iter_mut().find(same) {
+            Some(q) => match q.times.checked_add(p.times) {
+                Some(times) => q.times = times,
+                None => return e,
+            },
+            None => out.push(p),
+        }
+    }
+    let product = |p: Product| p.factors.into_iter().fold(index(p.times), mul);
+    out.into_iter().map(product).reduce(add).unwrap_or_else(|| index(0))
+}
+
+/// Factors of one product that another one lacks.
+fn apart<'f>(all: &'f [Expr], but: &[Expr]) -> Vec<&'f Expr> {
+    let mut left: Vec<&Expr> = but.iter().collect();
+    all.iter().filter(|f| left.iter().position(|o| o == f).map(|n| left.swap_remove(n)).is_none()).collect()
 }
 
 /// A number for an amount, to compare it with others: at the sizes that are known, and typical ones. `None` where it
@@ -106,6 +131,21 @@ mod tests {
     use super::*;
     use lathe_ir::Scalar;
     use lathe_ir::build::{max, sub, var_id};
+
+    #[test]
+    fn equal_products_are_one() {
+        let [n, m] = [1, 2].map(|id| var_id(VarId(id), Scalar::Index));
+        let state = |extra: i64| Kept {
+            of: String::new(),
+            label: String::new(),
+            extents: vec![add(m.clone(), index(extra)), n.clone()],
+            elem: lathe_ir::Type::INDEX,
+        };
+        let at = HashMap::from([(VarId(1), 3), (VarId(2), 5)]);
+        let all = total(&[state(0), state(1), state(0)]);
+        assert_eq!(products(&all).map(|p| p.len()), Some(2));
+        assert_eq!(evaluate(&all, &at), Some(8 * 3 * 16));
+    }
 
     #[test]
     fn amounts_are_compared_for_all_sizes() {
