@@ -65,7 +65,7 @@ struct Lanes {
 impl Lanes {
     fn lengthened(&self, b: &Buffer) -> Arc<Buffer> {
         let extents = b.extents.iter().cloned().chain([var(&self.size)]).collect();
-        let space = if b.space == Space::Register { Space::Host } else { b.space.clone() };
+        let space = if b.space == Space::Register { Space::Host } else { b.space };
         Arc::new(Buffer { extents, space, ..b.clone() })
     }
 

@@ -4,30 +4,21 @@ mod file;
 
 pub use file::{ProgramReport, check_program};
 
-use crate::applied::How;
-use crate::build::{Build, Built, compile};
+use crate::build::Built;
 use crate::codes;
 use crate::convert::to_values;
 use crate::data::{self, Given};
 use crate::debug;
 use crate::program::{Failure, Program};
-use crate::which::schedule;
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::interp::{self, ArrayValue};
 use lathe_ir::{Function, Mode, ParamKind};
-use lathe_runtime::{Engine, Pool};
-use lathe_target::Machine;
+use lathe_runtime::Pool;
 
 /// Who runs the kernel of a test.
 pub enum Runner<'a> {
     Interpreter,
-    /// Compiled code of a strategy.
-    Compiled {
-        strategy: &'a str,
-        engine: Engine,
-        pool: &'a Pool,
-    },
-    /// Code that was compiled before.
+    /// Compiled code, by whatever strategy.
     Built {
         built: &'a Built,
         pool: &'a Pool,
@@ -69,7 +60,6 @@ pub fn run_test(
     program: &Program,
     test: &lathe_lang::TestDef,
     runner: Runner,
-    machine: &Machine,
 ) -> Result<Vec<String>, Failure> {
     let fail = |d: Diagnostic| Failure::one(&program.sources, d.at(test.span, "in this test"));
     let kernel = program.kernel(Some(&test.kernel))?;
@@ -105,15 +95,6 @@ pub fn run_test(
                 Some(p) => printed = debugged_run(p, kernel, &mut values).map_err(fail)?,
             }
             values
-        }
-        Runner::Compiled { strategy, engine, pool } => {
-            let how = How { strategy: Some(strategy.to_string()), ..How::default() };
-            let s = schedule(program, kernel, &how, machine)?;
-            // What is tested is the meaning, which no level of optimization changes; a C compiler takes long at 2.
-            let opt_level = if engine == Engine::C { 1 } else { Build::default().opt_level };
-            let built = compile(&s, &Build { engine, opt_level, ..Build::default() }).map_err(fail)?;
-            built.call(pool, &mut made.arrays).map_err(fail)?;
-            to_values(&made.arrays).map_err(fail)?
         }
         Runner::Built { built, pool } => {
             built.call(pool, &mut made.arrays).map_err(fail)?;

@@ -107,7 +107,7 @@ pub fn check_program(program: &Program, machine: &Machine) -> ProgramReport {
     let start = Instant::now();
     report.tests = program.lang.tests.len();
     // The interpreter first: what it finds is wrong is not looked for in machine code.
-    let run = |t: &TestDef| run_test(program, t, Runner::Interpreter, machine);
+    let run = |t: &TestDef| run_test(program, t, Runner::Interpreter);
     let (mut printed, mut wrong) = (Vec::new(), Vec::new());
     for (t, result) in program.lang.tests.iter().zip(each(&program.lang.tests, run)) {
         match result {
@@ -137,12 +137,12 @@ pub fn check_program(program: &Program, machine: &Machine) -> ProgramReport {
             };
             let made = program.kernel(Some(&t.kernel)).and_then(|f| schedule(program, f, &how, machine));
             match made {
-                Ok(s) => in_machine_code(program, vec![t], &[s], machine, &mut report),
+                Ok(s) => in_machine_code(program, vec![t], &[s], &mut report),
                 Err(f) => report.failures.push(f),
             }
         }
     }
-    in_machine_code(program, right, &others, machine, &mut report);
+    in_machine_code(program, right, &others, &mut report);
     report.failures.extend(wrong.into_iter().flatten());
     report.times.push(("tests in machine code".to_string(), start.elapsed().as_secs_f64()));
     report
@@ -155,7 +155,6 @@ fn in_machine_code(
     program: &Program,
     tests: Vec<&TestDef>,
     schedules: &[Schedule],
-    machine: &Machine,
     report: &mut ProgramReport,
 ) {
     let pool = match Pool::new(0) {
@@ -184,7 +183,7 @@ fn in_machine_code(
             Err(d) => return vec![Failure::one(&program.sources, d.note(how))],
         };
         let run = |t: &&TestDef| {
-            let mut f = run_test(program, t, Runner::Built { built: &built, pool: &pool }, machine).err()?;
+            let mut f = run_test(program, t, Runner::Built { built: &built, pool: &pool }).err()?;
             f.diagnostics = f.diagnostics.into_iter().map(|d| d.note(how.clone())).collect();
             Some(f)
         };

@@ -123,9 +123,12 @@ fn the_versions_of_the_papers_agree_in_machine_code() {
         let p = Program::open(path).unwrap_or_else(|e| panic!("{e}"));
         let mut ran = std::collections::BTreeSet::new();
         for d in p.strategies(fun).into_iter().filter(|d| d.target.is_some()) {
+            let how = How { strategy: Some(d.name.clone()), ..How::default() };
+            let kernel = p.kernel(Some(fun)).unwrap_or_else(|e| panic!("{e}"));
+            let s = lathe::schedule(&p, kernel, &how, &Machine::host()).unwrap_or_else(|e| panic!("{e}"));
+            let built = lathe::compile(&s, &Build::default()).unwrap_or_else(|e| panic!("{e}"));
             for t in p.lang.tests.iter().filter(|t| t.kernel == fun) {
-                let runner = Runner::Compiled { strategy: &d.name, engine: Engine::LLVM, pool: &pool };
-                match run_test(&p, t, runner, &Machine::host()) {
+                match run_test(&p, t, Runner::Built { built: &built, pool: &pool }) {
                     Ok(_) => {
                         ran.insert(d.name.as_str());
                     }

@@ -217,14 +217,14 @@ impl Work {
     /// Compares an array with what it must be.
     fn check(&self, kernel: &Kernel) -> Result<(), Invalid> {
         let (Some((gold, name)), Some((_, given))) = (&self.gold, &self.data) else { return Ok(()) };
-        let arrays = given.iter().enumerate().filter_map(|(n, g)| match g {
+        let mut arrays = given.iter().enumerate().filter_map(|(n, g)| match g {
             Given::Array(a) => Some((n, a)),
             Given::Scalar(_) => None,
         });
         let parameters: Vec<&str> =
             kernel.parameters().iter().filter(|p| !p.local).map(|p| p.name.as_str()).collect();
         let named = |n: usize| name.as_deref().is_none_or(|name| parameters.get(n) == Some(&name));
-        let Some((_, array)) = arrays.filter(|(n, _)| named(*n)).next_back() else {
+        let Some((_, array)) = arrays.rfind(|(n, _)| named(*n)) else {
             let text = format!("no array of the kernel is called `{}`", name.as_deref().unwrap_or_default());
             return Err(Invalid::new(Why::Refused, text));
         };

@@ -1,8 +1,9 @@
 //! Nothing that a reader is given makes it panic, hang or disagree with itself: good inputs, mutated.
 
-mod readers;
+#[path = "readers.rs"]
+mod list;
 
-use readers::{ALL, Reader};
+use list::{ALL, Reader};
 use std::path::PathBuf;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
