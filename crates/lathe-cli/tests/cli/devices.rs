@@ -185,9 +185,9 @@ fn devices_are_listed_with_what_they_have() {
 fn checklist_28_a_kernel_in_opencl_c_is_tuned_on_its_device() {
     let f = Folder::new();
     let x: Vec<String> = (0..64).map(|n| format!("{n}.5")).collect();
-    f.write("x.txt", &x.join("\n"));
+    f.write("x.txt", x.join("\n"));
     let twice: Vec<String> = (0..64).map(|n| (2 * n + 1).to_string()).collect();
-    f.write("gold", &twice.join(" "));
+    f.write("gold", twice.join(" "));
     f.write("two.h", "#define TWO 2.0f\n");
     f.write(
         "scale.cl",
@@ -228,7 +228,7 @@ __kernel void scale(const int N, __global float *y, __global const float *x) {
     // Known for this device, and for these inputs only.
     let v: Value = serde_json::from_str(&f.ok(tune).stdout).expect("one JSON object");
     assert_eq!(v["known"], 6, "{v}");
-    f.write("x.txt", &x.iter().rev().map(String::as_str).collect::<Vec<_>>().join("\n"));
+    f.write("x.txt", x.iter().rev().map(String::as_str).collect::<Vec<_>>().join("\n"));
     let again = f.fails(tune, 1, "E1086");
     assert!(again.stderr.contains("wrong"), "{}", again.stderr);
     f.fails("tune scale.cl 64 --device opencl:7", 3, "E0841");
@@ -236,13 +236,13 @@ __kernel void scale(const int N, __global float *y, __global const float *x) {
     f.fails("tune scale.cl 64 --side-by-side", 1, "E1088");
     // What directives leave open.
     let text = std::fs::read_to_string(f.path("scale.cl")).expect("the file");
-    f.write("open.cl", &text.replace("#atf::ocl::local_size", "local_size"));
+    f.write("open.cl", text.replace("#atf::ocl::local_size", "local_size"));
     let d = f.fails("tune open.cl 64", 1, "E1087");
     assert!(d.stderr.contains("ocl::local_size"), "{}", d.stderr);
-    f.write("other.cl", &text.replace("Portable", "Other"));
+    f.write("other.cl", text.replace("Portable", "Other"));
     let d = f.fails("tune other.cl 64", 3, "E0841");
     assert!(d.stderr.contains("opencl:0"), "{}", d.stderr);
-    f.write("type.cl", &text.replace("scalar<int>", "scalar<matrix>"));
+    f.write("type.cl", text.replace("scalar<int>", "scalar<matrix>"));
     let d = f.fails("tune type.cl 64 --fresh", 1, "E1086");
     assert!(d.stderr.contains("`matrix`"), "{}", d.stderr);
 }
