@@ -23,6 +23,13 @@ if [ "$(printf '%s\nGLIBC_2.36\n' "$newest" | sort -V | tail -n 1)" != GLIBC_2.3
   printf 'the wheel needs %s, which Debian 12 does not have\n' "$newest" >&2
   exit 1
 fi
+# glibc keeps 1,664 bytes of each thread for all libraries that are loaded late and need theirs at once: PyTorch's OpenMP
+# must find room beside ours.
+threads_own=$(readelf -lW "$room"/wheel/lathe/_lathe*.so | awk '$1 == "TLS" { print $6 }')
+if [ "$((threads_own))" -gt 900 ]; then
+  printf 'the wheel needs %s bytes of thread-local memory, more than 900\n' "$((threads_own))" >&2
+  exit 1
+fi
 "${LATHE_PYTHON:-python3}" -m venv "$room/env"
 more=()
 cp crates/lathe-python/tests/requirements.txt "$room/requirements.txt"

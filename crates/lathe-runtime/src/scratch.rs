@@ -17,7 +17,8 @@ const KEEP: usize = 256 << 20;
 const CLASSES: usize = 42;
 
 struct Cache {
-    blocks: [Vec<*mut u8>; CLASSES],
+    /// By class, as far as classes were needed: a thread's own memory is scarce in libraries that are loaded late.
+    blocks: Vec<Vec<*mut u8>>,
     kept: usize,
 }
 
@@ -34,7 +35,7 @@ impl Drop for Cache {
 
 thread_local! {
     static CACHE: RefCell<Cache> = const {
-        RefCell::new(Cache { blocks: [const { Vec::new() }; CLASSES], kept: 0 })
+        RefCell::new(Cache { blocks: Vec::new(), kept: 0 })
     };
 }
 
@@ -87,7 +88,7 @@ fn take(bytes: u64) -> *mut c_void {
     let Some(class) = class_of(bytes) else { return std::ptr::null_mut() };
     let kept = CACHE.try_with(|c| {
         let mut c = c.try_borrow_mut().ok()?;
-        let block = c.blocks[class].pop()?;
+        let block = c.blocks.get_mut(class)?.pop()?;
         c.kept -= 1 << (class + 6);
         Some(block)
     });
@@ -136,6 +137,9 @@ pub unsafe fn give_back(memory: *mut c_void) {
             return false;
         }
         c.kept += size;
+        if c.blocks.len() <= class {
+            c.blocks.resize_with(class + 1, Vec::new);
+        }
         c.blocks[class].push(block);
         true
     });
