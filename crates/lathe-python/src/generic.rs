@@ -26,7 +26,8 @@ impl Others {
         let mut all = Vec::new();
         for (_, name) in names.into_iter().flatten().filter(|c| c.1 != kernel.name) {
             let function = kernel.program.kernel(Some(name)).map_err(|f| errors::raised(py, &f))?;
-            all.push(Py::new(py, Kernel::of(function, &kernel.program, &kernel.text))?);
+            let other = Kernel::of(function, &kernel.program, &kernel.text).with_defaults_of(py, kernel);
+            all.push(Py::new(py, other)?);
         }
         Ok(self.all.get_or_init(|| all))
     }

@@ -33,6 +33,8 @@ pub struct Kernel {
     others: Mutex<BTreeMap<Choice, Arc<Prepared>>>,
     /// Those of other element types, where the arrays choose.
     pub others_of: Option<Others>,
+    /// Numbers for inputs that a call leaves out, by their positions in the signature.
+    defaults: OnceLock<Vec<(usize, Py<PyAny>)>>,
 }
 
 fn locked<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -52,7 +54,26 @@ impl Kernel {
             devices: Mutex::new(Vec::new()),
             others: Mutex::new(BTreeMap::new()),
             others_of: None,
+            defaults: OnceLock::new(),
         }
+    }
+
+    /// With the defaults of another kernel, whose inputs have the same names.
+    pub fn with_defaults_of(self, py: Python<'_>, other: &Kernel) -> Kernel {
+        if let Some(all) = other.defaults.get() {
+            let _ = self.defaults.set(all.iter().map(|(at, v)| (*at, v.clone_ref(py))).collect());
+        }
+        self
+    }
+
+    /// What an input is if a call leaves it out.
+    pub fn default_of<'py>(&self, py: Python<'py>, at: usize) -> Option<Bound<'py, PyAny>> {
+        let all = self.defaults.get()?;
+        all.iter().find(|d| d.0 == at).map(|d| d.1.bind(py).clone())
+    }
+
+    pub fn has_defaults(&self) -> bool {
+        self.defaults.get().is_some()
     }
 
     /// The code of calls without options, on so many threads.
@@ -181,6 +202,33 @@ impl Kernel {
         }
     }
 
+    /// Gives numbers for inputs that calls may leave out; once, before the kernel is used.
+    fn set_defaults(&self, py: Python<'_>, given: &Bound<'_, PyDict>) -> PyResult<()> {
+        let mut all = Vec::new();
+        for (name, value) in given.iter() {
+            let name: String = name.extract()?;
+            let params = &self.signature.params;
+            let at =
+                self.signature.inputs.iter().find(|i| params[**i].name == name && params[**i].is_number());
+            let Some(at) = at else {
+                return Err(option(given, &format!("`{name}` is no number among the inputs")));
+            };
+            call::check_number(py, &params[*at], &value)?;
+            all.push((*at, value.unbind()));
+        }
+        self.defaults.set(all).map_err(|_| option(given, "the defaults of a kernel are given once"))
+    }
+
+    /// The numbers for inputs that calls may leave out, by name.
+    #[getter]
+    fn defaults<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let out = PyDict::new(py);
+        for (at, value) in self.defaults.get().into_iter().flatten() {
+            out.set_item(&self.signature.params[*at].name, value)?;
+        }
+        Ok(out)
+    }
+
     /// What extents mean, as formulas of Python: for each size its name, the parameter and dimension that it is read off,
     /// and what times it is, plus what, less which multiples of earlier sizes; then for each parameter its extents, over
     /// sizes `s` and values of scalar parameters `v`.
@@ -256,7 +304,7 @@ impl Kernel {
         let made = py.detach(move || on_large_stack(|| program.debugging(&name)));
         let Some(program) = made.map_err(|f| errors::raised(py, &f))? else { return Ok(None) };
         let function = program.kernel(Some(&self.name)).map_err(|f| errors::raised(py, &f))?.clone();
-        Ok(Some(Kernel::of(&function, &Arc::new(program), &self.text)))
+        Ok(Some(Kernel::of(&function, &Arc::new(program), &self.text).with_defaults_of(py, self)))
     }
 
     /// What a call showed, by what it left in its last argument: printed lines, and the exception for an `assert` that failed.

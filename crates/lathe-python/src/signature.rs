@@ -164,6 +164,12 @@ impl Param {
         self.extents.iter().map(Extent::formula).collect()
     }
 
+    /// Whether it is one number: a scalar, or a complex number.
+    pub fn is_number(&self) -> bool {
+        let complex = matches!(self.dtype, dtype::C64 | dtype::C128) && self.rank == 0;
+        self.scalar.is_some() || complex && self.mode == Mode::In
+    }
+
     /// Whether the elements are 64-bit integers, by either of their names.
     pub fn is_index(&self) -> bool {
         self.dtype == dtype::INDEX

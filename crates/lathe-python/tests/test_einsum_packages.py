@@ -24,7 +24,7 @@ def made(shapes, kind="float64"):
 def test_jax(text, shapes, kind):
     jax = pytest.importorskip("jax")
     # Older JAX has it among its experiments.
-    with (getattr(jax, "enable_x64", None) or jax.experimental.enable_x64)(True):
+    with (jax.enable_x64 if hasattr(jax, "enable_x64") else jax.experimental.enable_x64)(True):
         arrays = [jax.numpy.asarray(a) for a in made(shapes, kind)]
 
         def loss(f):

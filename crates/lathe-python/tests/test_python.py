@@ -1,6 +1,7 @@
 """The language as Python writes it, and numpy's names, beside Python and numpy themselves."""
 
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -309,3 +310,55 @@ def test_loops_over_all_indices():
                 if y[i, j] > 0:
                     break
                 y[i, j] = 1
+
+
+OFFSET = np.float32(0.5)
+
+
+@lathe.kernel
+def scaled(x: lathe.f64["N"], by: lathe.f64 = 2.0, plus: lathe.f32 = OFFSET, times: lathe.i32 = 3) -> lathe.f64["N"]:
+    return lambda i: (by * x[i] + np.float64(plus)) * np.float64(times)
+
+
+def test_numbers_have_defaults():
+    x = np.arange(5.0)
+    assert scaled.defaults == {"by": 2.0, "plus": 0.5, "times": 3}
+    for args, named, want in [((), {}, (2 * x + 0.5) * 3), ((4.0,), {}, (4 * x + 0.5) * 3), ((), {"times": 1}, 2 * x + 0.5),
+                              ((1.0, 0.25), {"times": -1}, -(x + 0.25)), ((), {"plus": 0.0, "by": 1.0}, 3 * x)]:
+        for kernel in (scaled, pickle.loads(pickle.dumps(scaled)), scaled.with_("strategy other for scaled = auto")):
+            np.testing.assert_array_equal(kernel(x, *args, **named), want)
+    np.testing.assert_array_equal(scaled(x=x), (2 * x + 0.5) * 3)
+    np.testing.assert_array_equal(scaled(x, strategy="naive"), (2 * x + 0.5) * 3)
+    assert scaled.compile(x).strategy
+    with refused(lathe.ArgumentError, "E0808", "`x`"):
+        scaled(by=1.0)
+    with refused(lathe.ArgumentError, "E0808", "`by`", "twice"):
+        scaled(x, 1.0, by=2.0)
+    with refused(lathe.ArgumentError, "E0808", "4", "5"):
+        scaled(x, 1.0, 2.0, 3, 4)
+
+
+def test_defaults_in_operators_and_derivatives():
+    jax = pytest.importorskip("jax")
+    import lathe.jax
+
+    with (jax.enable_x64 if hasattr(jax, "enable_x64") else jax.experimental.enable_x64)(True):
+        x = jax.numpy.arange(4.0)
+        double, triple = (lathe.jax.op(with_default(n)) for n in (2.0, 3.0))
+        np.testing.assert_array_equal(double(x), 2 * x)
+        np.testing.assert_array_equal(jax.jit(lambda x: triple(x))(x), 3 * x)
+        np.testing.assert_array_equal(with_default(5.0)(x), 5 * x)
+    np.testing.assert_array_equal(lathe.grad(total_of, "x")(np.ones(3)), [2.0, 2.0, 2.0])
+
+
+def with_default(n):
+    @lathe.kernel
+    def times(x: lathe.f64["N"], by: lathe.f64 = n) -> lathe.f64["N"]:
+        return lambda i: by * x[i]
+
+    return times
+
+
+@lathe.kernel
+def total_of(x: lathe.f64["N"], by: lathe.f64 = 2.0) -> lathe.f64:
+    return sum(by * x[i] for i in range(len(x)))

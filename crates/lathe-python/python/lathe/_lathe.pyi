@@ -30,6 +30,10 @@ class Kernel:
     @property
     def parameters(self) -> list[tuple[str, str, str]]:
         """The parameters: name, ``in``, ``inout`` or ``out``, and type."""
+    @property
+    def defaults(self) -> dict[str, Any]:
+        """The numbers for inputs that calls may leave out, by name."""
+    def set_defaults(self, given: dict[str, Any]) -> None: ...
     def source(self) -> str:
         """The source, with the definitions that it was made with."""
     def dtype(self, parameter: str) -> np.dtype[Any]:

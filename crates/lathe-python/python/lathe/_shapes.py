@@ -23,6 +23,7 @@ def bound(kernel: _lathe.Kernel, args: tuple[Any, ...], named: dict[str, Any]) -
         if name in given:
             raise _lathe.fail("E0808", f"the argument `{name}` of `{kernel.name}` is given twice", [], None)
         given[name] = a
+    given = {**kernel.defaults, **given}
     if len(args) > len(names) or len(given) < len(names):
         count = len(args) + len(named)
         raise _lathe.fail("E0808", f"`{kernel.name}` takes {len(names)} arguments, {count} were given", [],

@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 import os
 from collections import OrderedDict
+from collections.abc import Callable, Mapping
 from typing import Any
 
 __all__ = ["Place", "Written", "begin", "end", "known", "name_for", "place_in", "place_of", "report", "written"]
@@ -48,6 +49,8 @@ class Written:
 
     def __init__(self, name: str, text: str, spans: list[tuple[int, int, Place]]) -> None:
         self.name, self.text, self.spans = name, text, spans
+        #: Numbers for parameters that calls may leave out, and for each the exception for one that does not fit.
+        self.defaults: Mapping[str, tuple[Any, Callable[[str], Exception]]] = {}
 
     def place(self, start: int, stop: int) -> Place | None:
         """The smallest part that holds these bytes."""

@@ -7,6 +7,7 @@ element types and mathematical functions. Nothing of the function is ever run.
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any, get_args, get_origin
@@ -561,10 +562,11 @@ def source_of(f: Callable[..., Any]) -> Written:
     arguments = tree.args
     if arguments.vararg or arguments.kwarg or arguments.kwonlyargs:
         raise source.fail(tree, "the parameters of a kernel are plain names with types")
-    for default in arguments.defaults:
-        raise source.fail(default, "a kernel is called with all of its arguments: its parameters have no defaults",
-                          f"functools.partial({f.__name__}, name=value), or a helper function, whose parameters may have them")
-    for a in [*arguments.posonlyargs, *arguments.args]:
+    parameters = [*arguments.posonlyargs, *arguments.args]
+    last_ones = [a.arg for a in parameters[len(parameters) - len(arguments.defaults):]]
+    defaults = {name: (value, functools.partial(source.fail, node))
+                for name, value, node in zip(last_ones, f.__defaults__ or (), arguments.defaults)}
+    for a in parameters:
         given = f.__annotations__.get(a.arg)
         if given is None:
             raise source.fail(a, f"the parameter `{a.arg}` has no type", f"{a.arg}: lathe.f32['N']")
@@ -583,6 +585,8 @@ def source_of(f: Callable[..., Any]) -> Written:
             writer.kinds[a.arg] = ty.name
         else:
             raise source.fail(a, f"`{ty!r}` is not a type of a parameter", f"{a.arg}: lathe.f32['N'], or lathe.f32")
+        if a.arg in defaults and a.arg not in scalars:
+            raise source.fail(a, f"`{a.arg}` is an array, and only numbers have defaults", f"def {f.__name__}(…, scale: lathe.f64 = 2.0)")
         text = writer.mark(a, f"{a.arg}: {'inout ' if mode == 'inout' else ''}{ty}")
         (outputs if mode == "out" else inputs).append(text)
     body = list(tree.body)
@@ -639,7 +643,9 @@ def source_of(f: Callable[..., Any]) -> Written:
     head = f"kernel {writer.name(tree, f.__name__)}({', '.join(inputs)})"
     if outputs:
         head += f" -> ({', '.join(outputs)})"
-    return source.written("\n".join([*comment(f), writer.mark(tree, head) + " {", *lines, "}", ""]), writer.nodes)
+    made = source.written("\n".join([*comment(f), writer.mark(tree, head) + " {", *lines, "}", ""]), writer.nodes)
+    made.defaults = defaults
+    return made
 
 
 def _apart(last: ast.stmt | None, results: list[tuple[str, Any]]) -> bool:

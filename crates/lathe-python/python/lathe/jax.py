@@ -84,7 +84,7 @@ def op(kernel: Kernel, *, strategy: Any = None, params: Mapping[str, Any] | None
         raise _lathe.fail("E0917", f"vjp is a function, not {type(vjp).__name__}", [], None)
     key, content = _lathe.ffi_content(kernel, _how(strategy, params, specialize), threads)
     rule = meaning(vjp)
-    return _operators.get(None if rule is None else (key, vmap_method, rule),
+    return _operators.get(None if rule is None else (key, repr(sorted(kernel.defaults.items())), vmap_method, rule),
                           lambda: Operator(kernel, key, content, vmap_method, vjp, threads))
 
 

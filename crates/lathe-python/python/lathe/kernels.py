@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from . import _lathe
 from ._written import Written, known
+from .errors import LatheError
 
 if TYPE_CHECKING:
     from .strategies import Strategy
@@ -160,17 +161,18 @@ class Kernel(_lathe.Kernel):
             if not isinstance(d, str) and not hasattr(d, "source"):
                 raise _lathe.fail("E0917", f"a definition is a text or a strategy, not {type(d).__name__}", [], None)
         texts = [d if isinstance(d, str) else d.source() for d in definitions]
-        return Kernel("\n".join([self.source().rstrip(), "", *texts, ""]), self.name)
+        return _restored("\n".join([self.source().rstrip(), "", *texts, ""]), self.name, self.defaults)
 
     def typed(self, **types: Any) -> Kernel:
         """The kernel for these element types, of one that is generic in them: ``kernel.typed(T=lathe.f64)``.
 
         A call chooses by its arrays; to compile, explain, tune or emit another choice than the usual one, it is named.
         """
-        return Kernel(self.source(), self.choice({n: str(getattr(t, "name", t)) for n, t in types.items()}))
+        name = self.choice({n: str(getattr(t, "name", t)) for n, t in types.items()})
+        return _restored(self.source(), name, self.defaults)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (Kernel, (self.source(), self.name))
+        return (_restored, (self.source(), self.name, self.defaults))
 
     def _repr_html_(self) -> str:
         rows = "".join(f"<tr><td><code>{html.escape(n)}</code></td><td>{m}</td><td><code>{html.escape(t)}</code></td></tr>"
@@ -178,6 +180,14 @@ class Kernel(_lathe.Kernel):
         names = ", ".join(f"<code>{html.escape(n)}({', '.join(p)})</code>" for n, p in self.strategies())
         return (f"<h4>kernel {html.escape(self.name)}</h4><table>{rows}</table><p>strategies: {names}</p>"
                 f"<details><summary>source</summary><pre>{html.escape(self.source())}</pre></details>")
+
+
+def _restored(source: str, name: str, defaults: dict[str, Any]) -> Kernel:
+    """A kernel with the numbers that its calls may leave out."""
+    made = Kernel(source, name)
+    if defaults:
+        made.set_defaults(defaults)
+    return made
 
 
 def _how(strategy: Any, params: Mapping[str, Any] | None, specialize: Mapping[str, int] | None) -> dict[str, Any]:
@@ -244,6 +254,16 @@ def _decorated(f: Any, read: Callable[..., Written], name: str | None) -> Kernel
         raise _lathe.fail("E0917", f"a kernel is made of {what}, not of {type(f).__name__}", [], None)
     written = read(f)
     made = Kernel(written.text, name or f.__name__, file=known(written))
+    defaults = {}
+    names = [p[0] for p in made.parameters]
+    for parameter, (value, misfit) in written.defaults.items():
+        try:
+            made.check_number(names.index(parameter), value)
+        except LatheError as e:
+            raise misfit(e.message) from None
+        defaults[parameter] = value
+    if defaults:
+        made.set_defaults(defaults)
     for attribute in ("__doc__", "__name__", "__qualname__", "__module__"):
         setattr(made, attribute, getattr(f, attribute, None))
     # Shows its signature, and leads to what it was made of.

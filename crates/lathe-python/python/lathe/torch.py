@@ -69,7 +69,7 @@ def op(kernel: Kernel, name: str | None = None, *, strategy: Any = None, params:
     if options:
         kernel.compile(strategy=strategy, params=params)
     texts = (kernel.source(), kernel.name, strategy if strategy is None or isinstance(strategy, str) else strategy.source(),
-             sorted((n, str(v)) for n, v in (params or {}).items()), threads)
+             sorted((n, str(v)) for n, v in (params or {}).items()), threads, sorted(kernel.defaults.items()))
     content = hashlib.sha256(repr(texts).encode()).hexdigest()[:16]
     rule = meaning(vjp)
 
@@ -133,6 +133,8 @@ class Operator(torch.library.CustomOpDef):  # type: ignore[misc]
     def __call__(self, *args: Any, **named: Any) -> Any:
         if torch.compiler.is_compiling():
             self._numbers(args, named)
+            if len(args) + len(named) < len(self._inputs):
+                args, named = bound(self.kernel, args, named), {}
             return self._opoverload(*args, **named)
         done = self.kernel.call_plain(*args, **named, **self._options) if self._plain(args, named) else NotImplemented
         return self._watched(args, named) if done is NotImplemented else done

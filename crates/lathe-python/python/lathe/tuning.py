@@ -240,6 +240,9 @@ def tune_kernel(kernel: Kernel, arrays: Sequence[Any], *, sizes: Mapping[str, in
     if strategy is not None and not isinstance(strategy, str):
         text, name = "\n".join([text, strategy.source()]), strategy.name
     given = [p for p in kernel.parameters if p[1] != "out"]
+    if arrays:
+        left_out = [p[0] for p in given[len(arrays):]]
+        arrays = [*arrays, *(kernel.defaults[n] for n in left_out if n in kernel.defaults)]
     with tempfile.TemporaryDirectory(prefix="lathe-") as folder:
         if arrays and len(arrays) != len(given):
             names = ", ".join(p[0] for p in given)

@@ -294,33 +294,31 @@ impl<'py> Call<'py, '_> {
         interop.call_method1(intern!(self.py, "copy"), (array, descr, &param.name, why))
     }
 
-    /// Positional arguments and those given by name.
+    /// Positional arguments, those given by name, and defaults.
     pub(super) fn named(
         &mut self,
         args: &Bound<'py, PyTuple>,
         named: &[(usize, Bound<'py, PyAny>)],
     ) -> Result<(), Stop> {
         let inputs = &self.kernel.signature.inputs;
-        if args.len() + named.len() != inputs.len() {
-            return Err(wrong_count(self.py, self.kernel, args.len() + named.len()).into());
+        let given = args.len() + named.len();
+        if given > inputs.len() || given < inputs.len() && !self.kernel.has_defaults() {
+            return Err(wrong_count(self.py, self.kernel, given).into());
         }
         for (i, at) in inputs.iter().enumerate() {
-            let by_name = named.iter().find(|n| n.0 == *at).map(|n| &n.1);
-            let object = match (i < args.len(), by_name) {
-                (true, None) => args.get_item(i)?,
-                (false, Some(o)) => o.clone(),
-                (given, _) => {
-                    let name = &self.kernel.signature.params[*at].name;
-                    let what = if given { "is given twice" } else { "is missing" };
-                    return Err(argument_error(
-                        self.py,
-                        lathe::runtime_codes::ARGUMENT_COUNT,
-                        format!("the argument `{name}` of `{}` {what}", self.kernel.name),
-                        &[],
-                        None,
-                    )
-                    .into());
-                }
+            let positional = (i < args.len()).then(|| args.get_item(i)).transpose()?;
+            let by_name = named.iter().find(|n| n.0 == *at).map(|n| n.1.clone());
+            let object = match (positional, by_name) {
+                (Some(o), None) | (None, Some(o)) => Some(o),
+                (None, None) => self.kernel.default_of(self.py, *at),
+                (Some(_), Some(_)) => None,
+            };
+            let Some(object) = object else {
+                let name = &self.kernel.signature.params[*at].name;
+                let what = if i < args.len() { "is given twice" } else { "is missing" };
+                let text = format!("the argument `{name}` of `{}` {what}", self.kernel.name);
+                let code = lathe::runtime_codes::ARGUMENT_COUNT;
+                return Err(argument_error(self.py, code, text, &[], None).into());
             };
             self.input(*at, &object)?;
         }

@@ -10,7 +10,7 @@ use crate::interrupts::{self, Ended};
 use crate::kernel::Kernel;
 use crate::keywords::{Asked, asked};
 use crate::pools::pool;
-use crate::refusals::{argument_error, wrong_count};
+use crate::refusals::argument_error;
 use crate::signature::{Param, Source};
 use crate::tensors::Torch;
 pub use arguments::check_number;
@@ -244,10 +244,7 @@ fn prepared<'py, 'k>(
         changed: SmallVec::new(),
         hands_on: if asked.out.is_some() && hands_on == HandsOn::Anybody { HandsOn::Torch } else { hands_on },
     };
-    if asked.named.is_empty() {
-        if args.len() != signature.inputs.len() {
-            return Err(wrong_count(py, kernel, args.len()).into());
-        }
+    if asked.named.is_empty() && args.len() == signature.inputs.len() {
         for (at, object) in signature.inputs.iter().zip(args.iter_borrowed()) {
             call.input(*at, &object)?;
         }
