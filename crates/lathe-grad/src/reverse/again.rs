@@ -2,7 +2,8 @@
 //! reverse sweep. They include only statements whose results are needed, transitively.
 
 use super::Reverse;
-use super::restore::{Tape, When};
+use super::restore::When;
+use super::tape::Tape;
 use crate::arrays::{allocated, touched};
 use crate::codes::{self, refuse};
 use crate::node::{Around, Leaf, Node, Scope, ScopeId, Site};

@@ -9,7 +9,8 @@
 //! Differentiation and Optimization of GPU Kernels via Enzyme", 2021, section 4.2, where the weights are numbers of values).
 
 use super::Reverse;
-use super::restore::{Asked, Tape, When};
+use super::restore::{Asked, When};
+use super::tape::Tape;
 use crate::{Kept, bytes};
 use lathe_analysis::Network;
 use lathe_ir::build::load;

@@ -23,6 +23,7 @@ mod restore;
 mod revolve;
 mod shared;
 mod statement;
+mod tape;
 
 use crate::activity::activity;
 use crate::checkpoint;
@@ -39,10 +40,11 @@ use lathe_ir::{
     VarId,
 };
 use lathe_poly::Linear;
-use restore::{Tape, When};
+use restore::When;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use std::sync::Arc;
+use tape::Tape;
 
 pub fn cotangents(
     module: &Module,

@@ -1,6 +1,6 @@
 //! Values of the primal in the reverse sweep: read again where they are still available, otherwise stored on a tape.
 
-use super::shared::End;
+use super::tape::{Ahead, Tape};
 use super::{Reverse, Write};
 use crate::Kept;
 use crate::arrays::buffers_of;
@@ -13,7 +13,6 @@ use lathe_ir::{Access, BinOp, BufId, Buffer, Dim, Expr, ExprKind, Scalar, Space,
 use lathe_poly::Linear;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
-use std::sync::Arc;
 
 /// When an expression of the primal is evaluated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -33,40 +32,6 @@ pub struct Asked {
     pub when: When,
     /// The arrays that it goes to, where it is computed again for their sake.
     pub into: Vec<BufId>,
-}
-
-/// Values that are kept for one place.
-pub struct Tape {
-    pub scope: ScopeId,
-    pub site: Rc<Site>,
-    /// What the place reads, or what it evaluates.
-    pub value: Expr,
-    pub under: Option<Expr>,
-    pub buffer: Arc<Buffer>,
-    /// The site before which it is stored, and how, if that is not the place itself.
-    pub at: usize,
-    pub ahead: Option<Ahead>,
-    /// Subscripts of the tape, in the variables of the place.
-    pub indices: Vec<Expr>,
-    /// Of these, dimensions of a compute.
-    pub dims: Vec<Dim>,
-    /// The loop whose iterations a counter numbers: the number is the first subscript.
-    pub counted: Option<ScopeId>,
-    /// All of the array is kept: its own subscripts are the last ones of the tape.
-    pub whole: bool,
-    /// What it keeps of states behind loops, for places that read them.
-    pub ends: Vec<End>,
-}
-
-/// A value that loops around a place do not change is stored before the first of them.
-#[derive(Clone)]
-pub struct Ahead {
-    /// How many loops are around that.
-    pub depth: usize,
-    /// What must hold for it to exist: the loops that do not change it run, and conditions around it.
-    pub under: Vec<Expr>,
-    /// The loops in these that do.
-    pub dims: Vec<Dim>,
 }
 
 impl Reverse<'_> {

@@ -3,7 +3,7 @@
 //! `t` is the state before iteration `t + 1` (and the last state is stored behind the loop).
 
 use super::Reverse;
-use super::restore::Tape;
+use super::tape::{End, Tape};
 use crate::node::{Around, ScopeId};
 use lathe_ir::build::{add, floor_div, index, load, lt, mul, sub, var};
 use lathe_ir::visit::{map_accesses, substitute, vars_of};
@@ -20,19 +20,6 @@ struct Way {
     same: usize,
     /// The loop whose next iteration stored the value, and what is stored behind it.
     end: Option<End>,
-}
-
-/// What a tape keeps of the state behind a loop.
-#[derive(Clone)]
-pub struct End {
-    /// The body of the loop, and the subscript that counts its iterations.
-    pub body: ScopeId,
-    position: usize,
-    pub dims: Vec<Dim>,
-    pub access: Access,
-    pub indices: Vec<Expr>,
-    /// Where the loop runs at all.
-    pub under: Expr,
 }
 
 /// What is around a place, inside of the loops that two places share.

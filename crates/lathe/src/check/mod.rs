@@ -23,7 +23,8 @@ use crate::schedule::Schedule;
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::interp::{self, ArrayValue};
 use lathe_ir::scalar::ScalarValue;
-use lathe_ir::{Function, Mode, Module};
+use lathe_ir::stmt::{AtomicOp, MemoryOrder};
+use lathe_ir::{Function, Mode, Module, StmtKind, visit};
 use lathe_model::count::Values;
 use lathe_runtime::{Array, Pool};
 use lathe_strategy::Discharge;
@@ -260,7 +261,7 @@ impl Reference {
     /// # Errors
     /// When memory is short.
     pub fn compare(&self, schedule: &Schedule, after: &Data) -> Result<Checked, Diagnostic> {
-        let named = Self::changed(schedule);
+        let named = self.changed(schedule);
         let exact = named.is_empty();
         let mut tally = Tally::default();
         let got: Vec<Option<ArrayValue>> = self
@@ -315,10 +316,11 @@ impl Reference {
         })
     }
 
-    /// The statements of the program whose order or rounding a schedule changes.
-    fn changed(schedule: &Schedule) -> Vec<String> {
+    /// The statements of the program whose order or rounding a schedule changes; everything that depends on atomic updates,
+    /// which take place in any order.
+    fn changed(&self, schedule: &Schedule) -> Vec<String> {
         let named = schedule.reassociates();
-        match schedule.of_fun && !named.is_empty() {
+        match schedule.of_fun && !named.is_empty() || updates_in_any_order(&self.plain) {
             true => vec![EVERYTHING.to_string()],
             false => named,
         }
@@ -422,6 +424,19 @@ pub(crate) fn element(name: &str, shape: &[usize], at: usize) -> String {
         at /= (*n).max(1);
     }
     format!("{name}{index:?}")
+}
+
+/// Whether sums of floats are updated by atomics, whose order differs from run to run.
+fn updates_in_any_order(func: &Function) -> bool {
+    let mut found = false;
+    visit::walk(&func.body, &mut |s, _| {
+        if let StmtKind::Atomic(a) = s.kind() {
+            let adds = matches!(a.op, AtomicOp::Update(..)) && a.order != MemoryOrder::InOrder;
+            found |= adds && a.target.elem.leaves().iter().any(|t| t.is_float());
+        }
+        !found
+    });
+    found
 }
 
 /// A name that no program has.
