@@ -218,19 +218,25 @@ fn halves_within_a_warp_are_shuffled() {
     assert_eq!(source.matches("__syncthreads").count(), 3, "{source}");
 }
 
+/// A tree reduction of the partial results `P` of so many threads.
+fn halves(threads: i64, around: &str) -> String {
+    let mut out = String::new();
+    let mut h = threads / 2;
+    while h > 0 {
+        out += &format!(
+            "        for p in 0..{h} level(block) {{ 'P.{h}'[{around}, p]: P[p] sum= P[p + {h}] licensed }}\n"
+        );
+        h /= 2;
+    }
+    out
+}
+
 /// Rows of threads work on rows of data: each sums its row by a tree reduction and divides by the sum, and no row waits for
 /// the number of threads of another phase.
 #[test]
 fn rows_of_threads_go_through_phases_together() {
     let rows = |threads: i64, loads: &str| {
-        let mut halves = String::new();
-        let mut h = threads / 2;
-        while h > 0 {
-            halves += &format!(
-                "        for p in 0..{h} level(block) {{ 'P.{h}'[g, w, p]: P[p] sum= P[p + {h}] licensed }}\n"
-            );
-            h /= 2;
-        }
+        let halves = halves(threads, "g, w");
         format!(
             "func rows(M)(A: in f32[M, 4, 64], k: in index, B: out f32[M, 4, 64]) stage scheduled {{
   for g in 0..M level(grid) {{

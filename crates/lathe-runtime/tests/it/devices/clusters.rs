@@ -9,14 +9,7 @@ const WITH: Limits = Limits { threads: 1024, cluster: 8 };
 /// own memory and leave theirs in the first block's.
 fn rows(blocks: i64, threads: i64) -> String {
     let n = 2 * blocks * threads;
-    let mut halves = String::new();
-    let mut h = threads / 2;
-    while h > 0 {
-        halves += &format!(
-            "        for p in 0..{h} level(block) {{ 'P.{h}'[g, c, p]: P[p] sum= P[p + {h}] licensed }}\n"
-        );
-        h /= 2;
-    }
+    let halves = halves(threads, "g, c");
     format!(
         "func rows(M)(A: in f32[M, {n}], B: out f32[M, {n}]) stage scheduled {{
   for g in 0..M level(grid) {{

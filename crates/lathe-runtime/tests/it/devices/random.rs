@@ -5,12 +5,13 @@
 use super::*;
 use lathe_analysis::prove_concurrent;
 use lathe_ir::{Function, Module, Stmt, StmtKind};
+use lathe_runtime::fill::Random;
 
 /// How many trees there are, unless `LATHE_CASES` says otherwise.
 const CASES: u64 = 12;
 
 struct Maker {
-    state: u64,
+    random: Random,
     threads: i64,
     /// Blocks of a cluster, which share the threads.
     blocks: i64,
@@ -23,9 +24,7 @@ struct Maker {
 
 impl Maker {
     fn below(&mut self, n: u64) -> u64 {
-        // The constants of Knuth's MMIX generator.
-        self.state = self.state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        (self.state >> 33) % n
+        self.random.below(n)
     }
 
     fn pick<'a>(&mut self, all: &[&'a str]) -> &'a str {
@@ -136,8 +135,14 @@ impl Maker {
 }
 
 fn tree(seed: u64) -> String {
-    let mut m =
-        Maker { state: seed, threads: 0, blocks: 1, conditional: false, names: 0, out: String::new() };
+    let mut m = Maker {
+        random: Random::new(seed),
+        threads: 0,
+        blocks: 1,
+        conditional: false,
+        names: 0,
+        out: String::new(),
+    };
     m.below(1);
     m.threads = [64, 32, 48, 7][m.below(4) as usize];
     m.blocks = [1, 2, 4][m.below(3) as usize];

@@ -5,12 +5,13 @@
 use super::*;
 use lathe_analysis::prove_concurrent;
 use lathe_lower::phases;
+use lathe_runtime::fill::Random;
 
 /// How many trees there are, unless `LATHE_CASES` says otherwise.
 const CASES: u64 = 40;
 
 struct Maker {
-    state: u64,
+    random: Random,
     /// Threads of a warp, and warps of a block.
     lanes: u64,
     warps: u64,
@@ -27,9 +28,7 @@ struct Maker {
 
 impl Maker {
     fn below(&mut self, n: u64) -> u64 {
-        // The constants of Knuth's MMIX generator.
-        self.state = self.state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        (self.state >> 33) % n
+        self.random.below(n)
     }
 
     fn name(&mut self) -> u32 {
@@ -166,7 +165,7 @@ impl Maker {
 
 fn tree(seed: u64) -> String {
     let mut m = Maker {
-        state: seed,
+        random: Random::new(seed),
         lanes: 0,
         warps: 0,
         names: 0,
