@@ -98,7 +98,7 @@ pub struct TypeParam {
     pub choices: Vec<Ident>,
 }
 
-/// `kernel name = vjp(kernel, wrt: (A, B), of: (C), value: true, allow: steps, checkpoint: 8)`: a derivative (`jvp`, `vjp`, `hvp`).
+/// `kernel name = vjp(kernel, wrt: (A, B), of: (C), value: true, allow: steps, checkpoint: 8, directions: K)`: a derivative (`jvp`, `vjp`, `hvp`).
 #[derive(Clone, Debug)]
 pub struct Derived {
     pub name: Ident,
@@ -113,6 +113,8 @@ pub struct Derived {
     pub allow_steps: bool,
     /// How many states of a loop in time are kept at once.
     pub checkpoints: Option<std::num::NonZeroU16>,
+    /// The extent of one more dimension of tangents and cotangents: so many products at once.
+    pub directions: Option<Ident>,
     pub doc: String,
     pub span: Span,
 }

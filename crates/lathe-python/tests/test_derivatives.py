@@ -111,6 +111,39 @@ def test_jacobians_in_both_modes():
     assert lathe.jacobian(turn, "r", "s")(np.ones(1, complex), np.ones(1)) == 2
 
 
+def test_several_directions_are_one_call():
+    f = lathe.kernel("""kernel f(x: f64[N], K: i32, w: f64) -> (y: f64[N], s: f64) {
+        var u: f64[N]
+        u[i] = x[i]
+        for t in 0..K { for i in 1..N { u[i] = sin(u[i]) * u[i - 1] * w } }
+        y[i] = u[i]
+        s = sum[i](u[i] * u[i])
+    }""")
+    rng = np.random.default_rng(5)
+    x, w = rng.random(4), 1.25
+    x_dot, w_dot = rng.random((4, 3)), rng.random(3)
+    y_bar, s_bar = rng.random((4, 2)), rng.random(2)
+    y, s, y_dot, s_dot = lathe.jvp(f, wrt=("x", "w"), directions=True)(x, 3, w, x_dot, w_dot)
+    x_bar, w_bar = lathe.vjp(f, wrt=("x", "w"), directions=True)(x, 3, w, y_bar, s_bar)
+    one, back = lathe.jvp(f, wrt=("x", "w")), lathe.vjp(f, wrt=("x", "w"))
+    for k in range(3):
+        want = one(x, 3, w, x_dot[:, k].copy(), w_dot[k])
+        for got, right in zip((y, s, y_dot[:, k], s_dot[k]), want):
+            np.testing.assert_allclose(got, right, rtol=1e-12)
+    for k in range(2):
+        for got, right in zip((x_bar[:, k], w_bar[k]), back(x, 3, w, y_bar[:, k].copy(), s_bar[k])):
+            np.testing.assert_allclose(got, right, rtol=1e-12)
+    # More directions than one call has, and none.
+    square = lathe.kernel("kernel square(x: f32[N]) -> (y: f32[N]) { y[i] = x[i] * x[i] }")
+    many = rng.random(300, dtype=np.float32)
+    for mode in ("forward", "reverse"):
+        np.testing.assert_array_equal(lathe.jacobian(square, mode=mode)(many), np.diag(2 * many))
+        assert lathe.jacobian(square, mode=mode)(many[:0]).shape == (0, 0)
+    cubes = lathe.kernel("kernel cubes(x: f64[M, N]) -> (y: f64) { y = sum[i, j](x[i, j] * x[i, j] * x[i, j]) }")
+    H = lathe.hessian(cubes)(x.reshape(2, 2))
+    np.testing.assert_allclose(H.reshape(4, 4), np.diag(6 * x), rtol=1e-12)
+
+
 def test_jacobians_by_colouring():
     stencil = lathe.kernel("""kernel stencil(x: f64[N]) -> (y: f64[N]) {
         y[i] = x[i] * x[i] * x[max(i - 1, 0)] + sin(x[min(i + 1, N - 1)])

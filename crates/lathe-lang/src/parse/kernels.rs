@@ -57,11 +57,12 @@ impl Parser<'_> {
                 value: false,
                 allow_steps: false,
                 checkpoints: None,
+                directions: None,
                 doc: String::new(),
                 span: start,
             };
             while p.take(",") && !p.is(")") {
-                let option = p.ident("`wrt`, `of`, `value`, `allow` or `checkpoint`")?;
+                let option = p.ident("`wrt`, `of`, `value`, `allow`, `checkpoint` or `directions`")?;
                 p.expect(":")?;
                 match option.text.as_str() {
                     "wrt" => d.wrt = p.names()?,
@@ -72,6 +73,7 @@ impl Parser<'_> {
                             return p.expected("`true` or `false`");
                         }
                     }
+                    "directions" => d.directions = Some(p.ident("a name for the number of directions")?),
                     "allow" if p.take("steps") => d.allow_steps = true,
                     "checkpoint" => {
                         let Tok::Int(n) = p.peek() else { return p.expected("how many states are kept") };
@@ -84,7 +86,8 @@ impl Parser<'_> {
                     _ => {
                         let text = "no option of a derivative";
                         let d = p.error(codes::EXPECTED, text, option.span, "not this");
-                        let help = "options: `wrt: (A, B)`, `of: (C)`, `value: true`, `allow: steps`, `checkpoint: 8`";
+                        let help = "options: `wrt: (A, B)`, `of: (C)`, `value: true`, `allow: steps`, `checkpoint: 8`, \
+                                    `directions: K`";
                         return Err(d.help(help));
                     }
                 }

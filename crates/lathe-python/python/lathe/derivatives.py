@@ -24,32 +24,41 @@ _REALS = ("f16", "bf16", "f32", "f64")
 _FLOATS = (*_REALS, "c64", "c128")
 Names = str | Iterable[str] | None
 
+# How many products one call computes.
+_AT_ONCE = 256
+
 
 def vjp(kernel: Kernel, wrt: Names = None, of: Names = None, *, value: bool = False, allow_steps: bool = False,
-        checkpoints: int | None = None) -> Kernel:
+        checkpoints: int | None = None, directions: bool = False) -> Kernel:
     """Reverse mode: the kernel ``(A, …, C_bar, …) -> (A_bar, …)`` of cotangents.
 
     ``wrt`` names inputs and ``of`` results, all of float types where they are left out. With ``value`` the results come
     first. With ``allow_steps``, ``floor``, ``round`` and conversions to integers count as locally constant; else a result that
     depends on an input through one is refused. With ``checkpoints``, so many states of a loop in time are kept at once, instead of
-    values of every iteration, and iterations between them run again.
+    values of every iteration, and iterations between them run again. With ``directions``, cotangents have one dimension more,
+    the last one: as many products at once, for which the kernel's own values are computed once.
 
     >>> import lathe, numpy as np
     >>> square = lathe.kernel("kernel square(x: f64[N]) -> (y: f64[N]) { y[i] = x[i] * x[i] }")
     >>> lathe.vjp(square)(np.array([1.0, 2.0]), np.array([1.0, 10.0]))
     array([ 2., 40.])
+    >>> lathe.vjp(square, directions=True)(np.array([1.0, 2.0]), np.eye(2))
+    array([[2., 0.],
+           [0., 4.]])
     """
-    return _derived(kernel, "vjp", wrt, of, value, allow_steps, checkpoints)
+    return _derived(kernel, "vjp", wrt, of, value, allow_steps, checkpoints, directions)
 
 
-def jvp(kernel: Kernel, wrt: Names = None, of: Names = None, *, allow_steps: bool = False) -> Kernel:
-    """Forward mode: the kernel ``(A, …, A_dot, …) -> (C, …, C_dot, …)`` of results and their tangents."""
-    return _derived(kernel, "jvp", wrt, of, False, allow_steps)
+def jvp(kernel: Kernel, wrt: Names = None, of: Names = None, *, allow_steps: bool = False, directions: bool = False) -> Kernel:
+    """Forward mode: the kernel ``(A, …, A_dot, …) -> (C, …, C_dot, …)`` of results and their tangents. ``directions`` are those
+    of :func:`vjp`, of tangents."""
+    return _derived(kernel, "jvp", wrt, of, False, allow_steps, None, directions)
 
 
-def hvp(kernel: Kernel, wrt: Names = None, of: Names = None, *, allow_steps: bool = False) -> Kernel:
-    """Second derivatives times a vector: the kernel ``(A, …, C_bar, …, A_dot, …) -> (A_bar, …, A_bar_dot, …)``."""
-    return _derived(kernel, "hvp", wrt, of, False, allow_steps)
+def hvp(kernel: Kernel, wrt: Names = None, of: Names = None, *, allow_steps: bool = False, directions: bool = False) -> Kernel:
+    """Second derivatives times a vector: the kernel ``(A, …, C_bar, …, A_dot, …) -> (A_bar, …, A_bar_dot, …)``. ``directions`` are
+    those of :func:`vjp`, of ``A_dot`` and ``A_bar_dot``."""
+    return _derived(kernel, "hvp", wrt, of, False, allow_steps, None, directions)
 
 
 def grad(kernel: Kernel, wrt: Names = None, *, checkpoints: int | None = None) -> Callable[..., Any]:
@@ -77,7 +86,7 @@ def value_and_grad(kernel: Kernel, wrt: Names = None, *, checkpoints: int | None
 
 def hessian(kernel: Kernel, wrt: str | None = None) -> Callable[..., Any]:
     """A function that takes what the kernel takes and returns the second derivatives of its one number by one input, of the
-    shape of the input twice: a product with each unit vector.
+    shape of the input twice: products with the unit vectors, many at once.
 
     >>> import lathe, numpy as np
     >>> f = lathe.kernel("kernel f(x: f64[N]) -> (y: f64) { y = sum[i](x[i] * x[i] * x[i]) }")
@@ -89,19 +98,14 @@ def hessian(kernel: Kernel, wrt: str | None = None) -> Callable[..., Any]:
     if len(names) != 1:
         raise _lathe.fail("E0917", f"a Hessian is by one input, and these are {len(names)}: {', '.join(names)}", [],
                           f"lathe.hessian(kernel, wrt={names[0]!r})")
-    product = hvp(kernel, names, result)
+    product = hvp(kernel, names, result, directions=True)
     at = [p[0] for p in kernel.parameters if p[1] != "out"].index(names[0])
 
     def second(*args: Any, **named: Any) -> Any:
         args = bound(kernel, args, named)
         x = np.asarray(args[at], dtype=kernel.dtype(names[0]))
-        rows = np.empty((x.size, *x.shape), dtype=x.dtype)
-        unit = np.zeros_like(x, order="C")
-        for n in range(x.size):
-            unit.reshape(-1)[n] = 1
-            rows[n] = product(*args, _one(kernel, result), unit if x.ndim else unit[()])[1]
-            unit.reshape(-1)[n] = 0
-        return rows.reshape(x.shape + x.shape)
+        columns = [product(*args, _one(kernel, result), seeds)[1] for seeds in _units(x)]
+        return np.concatenate(columns, axis=-1).reshape(x.shape + x.shape) if columns else np.empty(x.shape + x.shape, x.dtype)
 
     return _like(second, kernel, "The Hessian of")
 
@@ -112,7 +116,7 @@ def jacobian(kernel: Kernel, wrt: str | None = None, of: str | None = None, *, m
     result and then that of the input.
 
     ``mode`` is ``forward`` (a product for each element of the input) or ``reverse`` (one for each element of the result);
-    without it, the one with fewer products.
+    without it, the one with fewer products. Up to 256 products are computed by one call.
 
     ``pattern`` says which derivatives need not be zero: two lists of equal length, positions in the result and positions in the
     input, both counted in the order of rows. The derivatives at these positions are returned, in the order of the lists. Inputs
@@ -153,23 +157,21 @@ def jacobian(kernel: Kernel, wrt: str | None = None, of: str | None = None, *, m
         forward = sparse.forward if sparse else mode == "forward" or mode is None and x.size <= y.size
         if forward not in derived:
             derive = jvp if forward else vjp
-            derived[forward] = derive(kernel, names, results, allow_steps=allow_steps)
+            derived[forward] = derive(kernel, names, results, allow_steps=allow_steps, directions=True)
         given, type_ = (x, kernel.dtype(names[0])) if forward else (y, kernel.dtype(results[0]))
 
-        def product(seed: Any) -> Any:
-            seed = seed.astype(type_).reshape(given.shape)
-            product = derived[forward](*args, seed[()] if forward and not x.ndim else seed)
-            return np.asarray(product[-1] if isinstance(product, tuple) else product).ravel()
+        def products(seeds: Any) -> Any:
+            """Products with the columns of a matrix, as columns."""
+            seeds = np.ascontiguousarray(seeds.reshape(*given.shape, seeds.shape[-1]), dtype=type_)
+            found = derived[forward](*args, seeds)
+            found = np.asarray(found[-1] if isinstance(found, tuple) else found)
+            return found.reshape(-1, seeds.shape[-1])
 
         if sparse:
-            return sparse.values(product, kernel.name, y.size, x.size, check)
-        made = np.empty((y.size, x.size), dtype=kernel.dtype(results[0]))
-        unit = np.zeros(given.size)
-        for n in range(given.size):
-            unit[n] = 1
-            made[(slice(None), n) if forward else n] = product(unit)
-            unit[n] = 0
-        return made.reshape(y.shape + x.shape)
+            return sparse.values(products, kernel.name, y.size, x.size, check)
+        parts = [products(seeds) for seeds in _units(given)]
+        made = np.concatenate(parts, axis=-1) if parts else np.empty((y.size, x.size), dtype=kernel.dtype(results[0]))
+        return (made if forward else made.T).reshape(y.shape + x.shape)
 
     return _like(matrix, kernel, "The Jacobian of")
 
@@ -194,7 +196,7 @@ class _Pattern:
         self.forward = min(by_mode, key=lambda forward: by_mode[forward].max(initial=-1))
         self.colours = by_mode[self.forward]
 
-    def values(self, product: Callable[[Any], Any], name: str, results: int, inputs: int, check: bool) -> Any:
+    def values(self, products: Callable[[Any], Any], name: str, results: int, inputs: int, check: bool) -> Any:
         """The derivatives, by products of the Jacobian (or of its transpose) with vectors."""
         seeds, found, sizes = self.columns, self.rows, (inputs, results)
         if not self.forward:
@@ -202,21 +204,24 @@ class _Pattern:
         if seeds.size and (seeds.max() >= sizes[0] or found.max() >= sizes[1]):
             raise _lathe.fail("E0917", f"the pattern is larger than the Jacobian of `{name}`, which has {results} rows and {inputs} columns",
                               [], None)
-        parts = np.zeros(seeds.size)
-        for colour in range(self.colours.max(initial=-1) + 1):
-            these = self.colours == colour
-            seed = np.zeros(sizes[0])
-            seed[seeds[these]] = 1
-            parts = parts.astype((whole := product(seed)).dtype, copy=False)
-            parts[these] = whole[found[these]]
-        if check and sizes[0]:
+        count = self.colours.max(initial=-1) + 1
+        check = check and bool(sizes[0])
+        vectors = np.zeros((sizes[0], count + check))
+        vectors[seeds, self.colours] = 1
+        if check:
             # Distinct numbers: what a wrong pattern mixes up or leaves out changes the product.
-            seed = np.random.default_rng(0).uniform(0.5, 1.5, sizes[0])
-            whole = product(seed)
-            seed = seed.astype(whole.dtype)
+            vectors[:, count] = np.random.default_rng(0).uniform(0.5, 1.5, sizes[0])
+        if not vectors.size:
+            return np.zeros(seeds.size)
+        chunks = [vectors[:, n:n + _AT_ONCE] for n in range(0, count + check, _AT_ONCE)]
+        whole = np.concatenate([products(c) for c in chunks], axis=-1)
+        parts = whole[found, self.colours]
+        if check:
+            total = whole[:, count]
+            seed = vectors[:, count].astype(whole.dtype)
             terms = parts.astype(np.float64) * seed[seeds]
             size = np.bincount(found, abs(terms), sizes[1])
-            wrong = abs(np.bincount(found, terms, sizes[1]) - whole)
+            wrong = abs(np.bincount(found, terms, sizes[1]) - total)
             near = np.sqrt(np.finfo(whole.dtype if whole.dtype.itemsize > 2 else np.float16).eps)
             # What is not finite cannot be compared.
             bad = np.flatnonzero(np.isfinite(wrong) & (wrong > near * (size + size.max(where=np.isfinite(size), initial=0))))
@@ -225,6 +230,13 @@ class _Pattern:
                 raise _lathe.fail("E0915", f"`{name}` has derivatives outside of the pattern: element {bad[0]} of the {what} has some",
                                   [], "name all derivatives that need not be zero")
         return parts
+
+
+def _units(like: Any) -> Iterable[Any]:
+    """The unit vectors of an array's shape, along the last dimension: some at once."""
+    for n in range(0, like.size, _AT_ONCE):
+        count = min(_AT_ONCE, like.size - n)
+        yield np.eye(like.size, count, -n, dtype=like.dtype).reshape(*like.shape, count)
 
 
 def _coloured(these: Any, those: Any) -> Any:
@@ -257,7 +269,7 @@ def _like(f: Callable[..., Any], kernel: Kernel, what: str) -> Callable[..., Any
 
 
 def _derived(kernel: Kernel, rule: str, wrt: Names, of: Names, value: bool, allow_steps: bool,
-             checkpoints: int | None = None) -> Kernel:
+             checkpoints: int | None = None, directions: bool = False) -> Kernel:
     if not isinstance(kernel, Kernel):
         raise _lathe.fail("E0917", f"a derivative is one of a kernel, not of {type(kernel).__name__}", [], "lathe.kernel(…)")
     options = [f"{word}: ({', '.join(names)})" for word, names in (("wrt", _names(wrt)), ("of", _names(of))) if names is not None]
@@ -266,9 +278,12 @@ def _derived(kernel: Kernel, rule: str, wrt: Names, of: Names, value: bool, allo
         if isinstance(checkpoints, bool) or not isinstance(checkpoints, int) or not 0 < checkpoints < 1 << 16:
             raise _lathe.fail("E0917", f"checkpoints are a number from 1 to 65535, not {checkpoints!r}", [], "checkpoints=8")
         options.append(f"checkpoint: {checkpoints}")
-    text, name = kernel.source().rstrip(), f"{kernel.name}_{rule}"
+    text, name, size = kernel.source().rstrip(), f"{kernel.name}_{rule}", "K"
     while re.search(rf"\b{re.escape(name)}\b", text):
         name += "_"
+    while re.search(rf"\b{size}\b", text):
+        size += "_"
+    options += [f"directions: {size}"] * bool(directions)
     return Kernel(f"{text}\n\nkernel {name} = {rule}({', '.join([kernel.name, *options])})\n", name)
 
 

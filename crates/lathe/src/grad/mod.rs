@@ -214,6 +214,7 @@ fn one(module: &Module, f: &Function, d: &lathe_lang::Derived) -> Result<Functio
         value: mode == Mode::Forward || d.value,
         allow_steps: d.allow_steps,
         checkpoints: d.checkpoints,
+        directions: d.directions.as_ref().map(|i| i.text.clone()),
         ..Request::new(mode, name)
     };
     let name = d.name.text.as_str();
@@ -223,12 +224,13 @@ fn one(module: &Module, f: &Function, d: &lathe_lang::Derived) -> Result<Functio
         "vjp" => differentiated(module, f, &request(Mode::Reverse, name), &passes)?,
         // Forward over reverse: how the cotangents change along a direction of the inputs.
         _ => {
-            let first = Request { value: false, ..request(Mode::Reverse, name) };
+            let first = Request { value: false, directions: None, ..request(Mode::Reverse, name) };
             let before = Passes { after: Vec::new(), ..passes.clone() };
             let first = differentiated(module, f, &first, &before)?;
             let of = first.wrt.iter().map(|n| shadow_name(f, n, Mode::Reverse)).collect();
             let second = Request { wrt: first.wrt, of, ..Request::new(Mode::Forward, name) };
-            let second = Request { allow_steps: d.allow_steps, ..second };
+            let directions = d.directions.as_ref().map(|i| i.text.clone());
+            let second = Request { allow_steps: d.allow_steps, directions, ..second };
             differentiated(module, &first.func, &second, &passes)?
         }
     };
