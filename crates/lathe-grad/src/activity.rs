@@ -13,7 +13,7 @@ use lathe_ir::stmt::{AccessMode, Arg};
 use lathe_ir::visit;
 use lathe_ir::{
     Access, BufId, Expr, ExprKind, Function, MathFn, Mode, Module, Name, Param, ParamKind, ReduceOp, Scalar,
-    Stmt, StmtKind, VarId, reduce,
+    Stmt, StmtKind, VarId,
 };
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -169,7 +169,7 @@ impl Flows<'_> {
                 // What the operator itself does to its operands counts, too.
                 let loads: Vec<Expr> = targets.iter().cloned().map(lathe_ir::build::load).collect();
                 let combined =
-                    reduce::combine(self.module, op, &loads, values).unwrap_or_else(|| values.clone());
+                    crate::parts::combined(self.module, op, &loads, values).unwrap_or_else(|| values.clone());
                 targets.iter().for_each(|t| self.write(t, &combined, s.places()));
             }
             _ if targets.len() == values.len() => {

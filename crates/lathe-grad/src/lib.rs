@@ -42,7 +42,7 @@ mod widen;
 pub use account::Accumulation;
 pub use activity::Activity;
 pub use codes::CODES;
-pub use widen::widened;
+pub use widen::{wide, widened};
 
 use lathe_diagnostics::{Diagnostic, Places};
 use lathe_ir::{Function, Mode as ParamMode, Module, Param, ParamKind, Type, VarId};
@@ -156,8 +156,8 @@ fn in_one_direction(module: &Module, func: &Function, request: &Request) -> Resu
     let wrt = chosen(func, &request.wrt, "input", |m| m != ParamMode::Out)?;
     let of = chosen(func, &request.of, "output", |m| m != ParamMode::In)?;
     let called = calls::opened(module, func, request.mode)?;
-    if parts::has_complex(&called) {
-        let split = parts::split(&called)?;
+    if parts::has_wholes(&called) {
+        let split = parts::split(module, &called)?;
         let (wrt, of) = (split.names(&wrt), split.names(&of));
         let d = real(module, &split.func, request, wrt, of)?;
         let d = split.joined(func, request, d)?;
@@ -167,7 +167,7 @@ fn in_one_direction(module: &Module, func: &Function, request: &Request) -> Resu
     real(module, func, request, wrt, of)
 }
 
-/// The derivative of a function without complex numbers by these inputs, of these outputs.
+/// The derivative of a function without structs by these inputs, of these outputs.
 fn real(
     module: &Module,
     func: &Function,
@@ -219,7 +219,7 @@ pub fn shadow_name(func: &Function, name: &str, mode: Mode) -> String {
 /// Whether a parameter holds numbers that have derivatives.
 pub fn is_differentiable(p: &Param) -> bool {
     match &p.kind {
-        ParamKind::Array(b) => b.elem.is_float() || b.elem.complex_part().is_some(),
+        ParamKind::Array(b) => parts::has_floats(&b.elem),
         ParamKind::Scalar(b) => b.ty.is_float(),
     }
 }

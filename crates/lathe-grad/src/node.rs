@@ -13,7 +13,7 @@ use lathe_ir::build::{add, and, binary, cast, eq, index, load, mul, not, or, sel
 use lathe_ir::visit::{loads_of, vars_of};
 use lathe_ir::{
     Access, BinOp, Binder, BufId, Buffer, Combine, Compute, Dim, Executor, Expr, Function, Label, Loop,
-    Module, Reduce, ReduceOp, Scalar, Space, Stmt, StmtKind, Type, VarId, reduce,
+    Module, Reduce, ReduceOp, Scalar, Space, Stmt, StmtKind, Type, VarId,
 };
 use std::collections::HashSet;
 use std::rc::Rc;
@@ -402,10 +402,11 @@ impl Builder<'_> {
                 }
                 _ => {
                     let old: Vec<Expr> = r.targets.iter().cloned().map(load).collect();
-                    let values = reduce::combine(self.module, &r.op, &old, &r.values).ok_or_else(|| {
-                        let text = format!("the operator `{}` is not differentiated here", r.op);
-                        refuse(codes::UNSUPPORTED, text, s.places())
-                    })?;
+                    let values =
+                        crate::parts::combined(self.module, &r.op, &old, &r.values).ok_or_else(|| {
+                            let text = format!("the operator `{}` is not differentiated here", r.op);
+                            refuse(codes::UNSUPPORTED, text, s.places())
+                        })?;
                     Work::Assign { targets: r.targets.clone(), values }
                 }
             }

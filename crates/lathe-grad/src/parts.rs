@@ -1,39 +1,99 @@
-//! Complex numbers are differentiated by their parts: arrays of them become two arrays of real numbers each, the real function
-//! is differentiated, and the derived function takes and gives complex arrays again.
+//! Structs, tuples, small arrays and complex numbers are differentiated by their parts: an array of them becomes an array for
+//! each of their scalars, the function over these is differentiated, and the derived function takes and gives structs again.
 //!
-//! So the cotangent of a complex array holds the derivatives of a real number by the real and by the imaginary part of
-//! each element, `∂/∂re + i ∂/∂im`, which is the gradient as PyTorch defines it (JAX has its conjugate), and the
-//! adjoint of `J` is the one of the inner product `Re(conj(a) b)`.
+//! A tangent or cotangent of a struct has the type of the struct. Its floats hold the derivatives, all else in it is 0 where it is
+//! a result and not looked at where it is given. So the cotangent of a complex array holds the derivatives of a real number
+//! by the real and by the imaginary part of each element, `∂/∂re + i ∂/∂im`, which is the gradient as PyTorch defines it (JAX
+//! has its conjugate), and the adjoint of `J` is the one of the inner product `Re(conj(a) b)`.
 
 use crate::codes::{self, refuse};
 use crate::{Derivative, Mode, Request, shadow_name};
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::names::around;
-use lathe_ir::stmt::{AccessMode, PartMap};
+use lathe_ir::stmt::{AccessMode, Arg, PartMap};
 use lathe_ir::{
     Access, Binder, BufId, Buffer, Combine, Compute, Dim, Expr, ExprKind, Function, Label, Mode as ParamMode,
-    Name, Param, ParamKind, Reduce, Scalar, Space, Stmt, StmtKind, Store, Type, View, build, visit,
+    Module, Name, Param, ParamKind, Reduce, ReduceOp, Scalar, Space, Stmt, StmtKind, Store, Type, View,
+    build, reduce, visit,
 };
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// A function with parts in place of complex arrays.
+/// A function with scalars in place of structs.
 pub struct Split {
     pub func: Function,
-    /// The complex parameters, with their types.
-    complex: Vec<(Name, Type)>,
+    /// The parameters that had parts.
+    wholes: Vec<Whole>,
 }
 
-fn part_name(name: &str, i: usize) -> String {
-    around(name, ["re", "im"][i])
+struct Whole {
+    name: Name,
+    elem: Type,
+    leaves: Vec<Leaf>,
 }
 
-/// Whether a function has complex numbers.
-pub fn has_complex(f: &Function) -> bool {
-    let complex = |b: &Buffer| b.elem.complex_part().is_some();
-    let mut found = f.params.iter().any(|p| p.array().is_some_and(|b| complex(b)));
+/// A scalar of a struct.
+#[derive(Clone)]
+struct Leaf {
+    /// Which component of which.
+    path: Vec<u32>,
+    /// What the components are called: `at.x`.
+    name: String,
+    ty: Scalar,
+}
+
+impl Leaf {
+    fn of(&self, name: &str) -> String {
+        around(name, &self.name)
+    }
+}
+
+fn is_whole(t: &Type) -> bool {
+    t.scalar().is_none()
+}
+
+/// Whether a type holds floats, itself or among its parts.
+pub fn has_floats(t: &Type) -> bool {
+    t.leaves().into_iter().any(Scalar::is_float)
+}
+
+/// The scalars of a type, depth first.
+fn leaves(t: &Type) -> Vec<Leaf> {
+    fn go(t: &Type, path: &mut Vec<u32>, name: &str, out: &mut Vec<Leaf>) {
+        if let Some(ty) = t.scalar() {
+            out.push(Leaf { path: path.clone(), name: name.to_string(), ty });
+            return;
+        }
+        for (n, part) in (0..).zip(t.fields()) {
+            let own = match t {
+                Type::Struct(s) => s.fields[n as usize].0.to_string(),
+                _ => n.to_string(),
+            };
+            path.push(n);
+            go(&part, path, &if name.is_empty() { own } else { around(name, own) }, out);
+            path.pop();
+        }
+    }
+    let mut out = Vec::new();
+    go(t, &mut Vec::new(), "", &mut out);
+    out
+}
+
+/// A value of a type, from its scalars.
+fn assembled(t: &Type, parts: &mut impl Iterator<Item = Expr>) -> Option<Expr> {
+    if t.scalar().is_some() {
+        return parts.next();
+    }
+    let fields = t.fields().iter().map(|f| assembled(f, parts)).collect::<Option<Vec<_>>>()?;
+    Some(build::aggregate(t.clone(), fields))
+}
+
+/// Whether a function has structs, in arrays or in expressions.
+pub fn has_wholes(f: &Function) -> bool {
+    let mut found = f.params.iter().any(|p| p.array().is_some_and(|b| is_whole(&b.elem)));
     visit::walk(&f.body, &mut |s, _| {
-        found |= matches!(s.kind(), StmtKind::Alloc { buffer, .. } if complex(buffer));
+        found |= s.allocated().is_some_and(|b| is_whole(&b.elem));
+        s.exprs().into_iter().for_each(|e| visit::walk_expr(e, &mut |x| found |= is_whole(x.ty())));
         !found
     });
     found
@@ -43,42 +103,60 @@ pub fn has_complex(f: &Function) -> bool {
 ///
 /// # Errors
 /// `E1302` for statements that have no parts.
-pub fn split(f: &Function) -> Result<Split, Diagnostic> {
-    let mut func = f.clone();
-    let mut parts = Parts { pairs: HashMap::new(), next: f.next_id, failed: None };
-    let mut complex = Vec::new();
+pub fn split(module: &Module, f: &Function) -> Result<Split, Diagnostic> {
+    let mut func = lathe_transform::open::open_some(module, f, &has_no_parts).map_err(|r| *r.diagnostic)?;
+    let mut parts = Parts { module, arrays: HashMap::new(), next: func.next_id, failed: None };
+    let mut wholes = Vec::new();
     let mut params = Vec::new();
-    for p in &f.params {
-        match p.array().filter(|b| b.elem.complex_part().is_some()) {
+    for p in &func.params {
+        match p.array().filter(|b| is_whole(&b.elem)) {
             Some(b) => {
-                complex.push((b.name.clone(), b.elem.clone()));
-                for half in parts.pair(b) {
-                    params.push(Param { kind: ParamKind::Array(half), ..p.clone() });
+                let (name, elem, leaves) = (b.name.clone(), b.elem.clone(), leaves(&b.elem));
+                wholes.push(Whole { name, elem, leaves });
+                for part in parts.divided(b) {
+                    params.push(Param { kind: ParamKind::Array(part), ..p.clone() });
                 }
             }
             None => params.push(p.clone()),
         }
     }
     func.params = params;
-    func.body = parts.stmt(&f.body);
+    func.body = parts.stmt(&func.body);
     func.next_id = parts.next;
     match parts.failed {
         Some(d) => Err(d),
-        None => Ok(Split { func, complex }),
+        None => Ok(Split { func, wholes }),
     }
+}
+
+/// Whether a compute is none of one scalar at a time: an operator that works on whole structs.
+fn has_no_parts(c: &Compute) -> bool {
+    let by_parts = |op: &ReduceOp| *op == ReduceOp::Sum;
+    let combines = c.dims.iter().filter_map(|d| match &d.combine {
+        Combine::Concat => None,
+        Combine::Reduce(op) | Combine::Scan(op) => Some(op),
+    });
+    c.targets.iter().any(|t| is_whole(&t.elem))
+        && (c.targets.len() > 1 || !combines.chain(&c.update).all(by_parts))
+}
+
+/// What an operator makes of two values, each scalar of structs by itself; `None` if it is not defined on their types.
+pub fn combined(module: &Module, op: &ReduceOp, a: &[Expr], b: &[Expr]) -> Option<Vec<Expr>> {
+    let parts = Parts { module, arrays: HashMap::new(), next: 0, failed: None };
+    Some(reduce::combine(module, op, a, b)?.iter().map(|e| parts.real(e)).collect())
 }
 
 impl Split {
     /// What names of parameters stand for.
     pub fn names(&self, names: &[String]) -> Vec<String> {
-        let of = |n: &String| match self.complex.iter().any(|c| *c.0 == **n) {
-            true => vec![part_name(n, 0), part_name(n, 1)],
-            false => vec![n.clone()],
+        let of = |n: &String| match self.wholes.iter().find(|w| *w.name == **n) {
+            Some(w) => w.leaves.iter().filter(|l| l.ty.is_float()).map(|l| l.of(n)).collect(),
+            None => vec![n.clone()],
         };
         names.iter().flat_map(of).collect()
     }
 
-    /// The derived function with complex parameters in place of their parts; `f` is the function that was split.
+    /// The derived function with structs as parameters in place of their parts; `f` is the function that was split.
     ///
     /// # Errors
     /// `E1302` where parts are accessed by views.
@@ -89,49 +167,56 @@ impl Split {
         mut d: Derivative,
     ) -> Result<Derivative, Diagnostic> {
         let mut params: Vec<Param> = Vec::new();
-        let mut read: HashMap<BufId, (Arc<Buffer>, u32)> = HashMap::new();
+        let mut read: HashMap<BufId, (Arc<Buffer>, Vec<u32>)> = HashMap::new();
         let (mut first, mut last, mut local) = (Vec::new(), Vec::new(), Vec::new());
-        let all = std::mem::take(&mut d.func.params);
-        let mut at = 0;
-        while at < all.len() {
-            let Some((name, elem)) = self.pair_at(f, request.mode, all[at].name()) else {
-                params.push(all[at].clone());
-                at += 1;
+        let mut all = std::mem::take(&mut d.func.params).into_iter();
+        while let Some(p) = all.next() {
+            let Some((name, elem, leaves)) = self.parts_at(f, request.mode, p.name()) else {
+                params.push(p);
                 continue;
             };
-            let (Some(re), Some(im)) = (all[at].array(), all.get(at + 1).and_then(Param::array)) else {
-                return Err(unsupported("a part of a complex parameter that is missing", &d.func.body));
-            };
-            let mode = all[at].mode;
-            let (re, im) = (re.clone(), im.clone());
-            at += 2;
-            let id = d.func.fresh_buf();
-            let both = Arc::new(Buffer { id, name: name.as_str().into(), elem, ..(*re).clone() });
+            let others = all.by_ref().take(leaves.iter().flatten().count().saturating_sub(1));
+            let mut halves: Vec<Arc<Buffer>> = Vec::new();
+            for part in std::iter::once(p.clone()).chain(others) {
+                halves.extend(part.array().cloned());
+            }
+            if halves.len() != leaves.iter().flatten().count() {
+                return Err(unsupported("a part of a struct that is missing", &d.func.body));
+            }
+            let (mode, id) = (p.mode, d.func.fresh_buf());
+            let both = Arc::new(Buffer { id, name: name.as_str().into(), elem, ..(*halves[0]).clone() });
             params.push(Param { kind: ParamKind::Array(both.clone()), mode, alias: None });
+            let known: Vec<&Leaf> = leaves.iter().flatten().collect();
             if mode == ParamMode::In {
-                read.insert(re.id, (both.clone(), 0));
-                read.insert(im.id, (both, 1));
+                let parts = halves.iter().zip(known);
+                read.extend(parts.map(|(b, l)| (b.id, (both.clone(), l.path.clone()))));
                 continue;
             }
             if mode == ParamMode::InOut {
-                for (n, half) in [&re, &im].into_iter().enumerate() {
+                for (half, l) in halves.iter().zip(known) {
                     let copy = over(&mut d.func, &half.name, &both, |at| {
-                        (element(half, at), build::field(build::load(element(&both, at)), n as u32))
+                        (element(half, at), component(build::load(element(&both, at)), &l.path))
                     });
                     first.push(copy);
                 }
             }
+            let types = both.elem.leaves();
             last.push(over(&mut d.func, &both.name, &both, |at| {
-                let parts = [&re, &im].map(|half| build::load(element(half, at)));
-                (element(&both, at), build::aggregate(both.elem.clone(), parts.to_vec()))
+                let mut given = halves.iter().map(|half| build::load(element(half, at)));
+                let mut parts = leaves.iter().zip(&types).map(|(l, ty)| {
+                    let zero = || crate::expr::zero(&Type::from(*ty));
+                    l.as_ref().and_then(|_| given.next()).unwrap_or_else(zero)
+                });
+                let whole = assembled(&both.elem, &mut parts);
+                (element(&both, at), whole.unwrap_or_else(|| build::load(element(&both, at))))
             }));
-            local.extend([re, im]);
+            local.extend(halves);
         }
         d.func.params = params;
         let mut join = Join { read, failed: false };
         let body = join.child(&d.func.body);
         if join.failed {
-            return Err(unsupported("a view of a complex array", &d.func.body));
+            return Err(unsupported("a view of an array of structs", &d.func.body));
         }
         let body = Stmt::seq(first.into_iter().chain([body]).chain(last));
         d.func.body = local.into_iter().rev().fold(body, |body, b| {
@@ -144,27 +229,31 @@ impl Split {
         Ok(d)
     }
 
-    /// The complex parameter whose real part, or that of its shadow, has this name.
-    fn pair_at(&self, f: &Function, mode: Mode, name: &str) -> Option<(String, Type)> {
-        self.complex.iter().find_map(|(n, ty)| {
-            let re = part_name(n, 0);
-            if re == name {
-                return Some((n.to_string(), ty.clone()));
+    /// The parameter whose first part, or that of its shadow, has this name; and which of its scalars are parts of that.
+    fn parts_at(&self, f: &Function, mode: Mode, name: &str) -> Option<(String, Type, Vec<Option<Leaf>>)> {
+        self.wholes.iter().find_map(|w| {
+            let first = w.leaves.first()?;
+            if first.of(&w.name) == name {
+                let all = w.leaves.iter().cloned().map(Some).collect();
+                return Some((w.name.to_string(), w.elem.clone(), all));
             }
-            (shadow_name(&self.func, &re, mode) == name).then(|| (shadow_name(f, n, mode), ty.clone()))
+            let first = w.leaves.iter().find(|l| l.ty.is_float())?;
+            let floats = || w.leaves.iter().map(|l| l.ty.is_float().then(|| l.clone())).collect();
+            (shadow_name(&self.func, &first.of(&w.name), mode) == name)
+                .then(|| (shadow_name(f, &w.name, mode), w.elem.clone(), floats()))
         })
     }
 
     fn whole(&self, names: &[String]) -> Vec<String> {
-        let of = |n: &String| {
-            let part = |i: usize| self.complex.iter().find(|c| part_name(&c.0, i) == *n);
-            match (part(0), part(1)) {
-                (Some(c), _) => Some(c.0.to_string()),
-                (_, Some(_)) => None,
-                _ => Some(n.clone()),
+        let mut out: Vec<String> = Vec::new();
+        for n in names {
+            let of = self.wholes.iter().find(|w| w.leaves.iter().any(|l| l.of(&w.name) == *n));
+            let name = of.map_or_else(|| n.clone(), |w| w.name.to_string());
+            if !out.contains(&name) {
+                out.push(name);
             }
-        };
-        names.iter().filter_map(of).collect()
+        }
+        out
     }
 }
 
@@ -196,47 +285,58 @@ fn over(f: &mut Function, label: &str, shape: &Buffer, what: impl Fn(&[Expr]) ->
     Stmt::new(kind, lathe_diagnostics::Places::none())
 }
 
-/// Puts parts in place of complex values.
-struct Parts {
-    pairs: HashMap<BufId, [Arc<Buffer>; 2]>,
+/// Puts parts in place of structs.
+struct Parts<'m> {
+    module: &'m Module,
+    /// Of each array, those of its scalars.
+    arrays: HashMap<BufId, (Vec<Leaf>, Vec<Arc<Buffer>>)>,
     next: u32,
     failed: Option<Diagnostic>,
 }
 
-impl Parts {
+/// Targets and values that are written together.
+type Writes = Vec<(Access, Expr, Label)>;
+
+impl Parts<'_> {
     fn fresh(&mut self) -> u32 {
         self.next += 1;
         self.next - 1
     }
 
-    fn pair(&mut self, b: &Arc<Buffer>) -> [Arc<Buffer>; 2] {
-        let elem: Type = b.elem.complex_part().unwrap_or(Scalar::F64).into();
-        let pair = [0, 1].map(|i| {
-            let (id, name) = (BufId(self.fresh()), part_name(&b.name, i).into());
-            Arc::new(Buffer { id, name, elem: elem.clone(), ..(**b).clone() })
+    fn divided(&mut self, b: &Arc<Buffer>) -> Vec<Arc<Buffer>> {
+        let leaves = leaves(&b.elem);
+        let parts = leaves.iter().map(|l| {
+            let (id, name, elem) = (BufId(self.fresh()), l.of(&b.name).into(), l.ty.into());
+            Arc::new(Buffer { id, name, elem, ..(**b).clone() })
         });
-        self.pairs.insert(b.id, pair.clone());
-        pair
+        let parts: Vec<Arc<Buffer>> = parts.collect();
+        self.arrays.insert(b.id, (leaves, parts.clone()));
+        parts
     }
 
-    /// A value without complex numbers in it.
+    /// A value without structs in it.
     fn real(&self, e: &Expr) -> Expr {
         visit::map_expr(e, &mut |x| match x.kind() {
-            ExprKind::Field(of, i) if of.ty().complex_part().is_some() => self.part(of, *i),
+            ExprKind::Field(of, i) if !is_whole(x.ty()) => self.part(of, &[*i]),
             _ => x,
         })
     }
 
-    /// A part of a complex value.
-    fn part(&self, e: &Expr, i: u32) -> Expr {
+    /// A scalar of a struct.
+    fn part(&self, e: &Expr, path: &[u32]) -> Expr {
+        let [first, rest @ ..] = path else { return e.clone() };
         match e.kind() {
-            ExprKind::Aggregate(parts) => parts[i as usize].clone(),
-            ExprKind::Select(c, a, b) => build::select(c.clone(), self.part(a, i), self.part(b, i)),
-            ExprKind::Load(a) => match a.view.as_buffer().and_then(|b| self.pairs.get(&b)) {
-                Some(pair) => build::load(self.half(a, &pair[i as usize])),
-                None => build::field(e.clone(), i),
+            ExprKind::Aggregate(parts) => self.part(&parts[*first as usize], rest),
+            ExprKind::Select(c, a, b) => build::select(c.clone(), self.part(a, path), self.part(b, path)),
+            ExprKind::Field(of, i) => self.part(of, &[&[*i], path].concat()),
+            ExprKind::Load(a) => match self.arrays_of(a) {
+                Some((leaves, parts)) => {
+                    let n = leaves.iter().position(|l| l.path == path).unwrap_or(0);
+                    build::load(self.half(a, &parts[n]))
+                }
+                None => component(e.clone(), path),
             },
-            _ => build::field(e.clone(), i),
+            _ => component(e.clone(), path),
         }
     }
 
@@ -245,138 +345,166 @@ impl Parts {
         Access { view: View::Buffer(to.id), elem: to.elem.clone(), ..a }
     }
 
-    fn pair_of(&self, a: &Access) -> Option<[Arc<Buffer>; 2]> {
-        a.view.as_buffer().and_then(|b| self.pairs.get(&b)).cloned()
+    fn arrays_of(&self, a: &Access) -> Option<&(Vec<Leaf>, Vec<Arc<Buffer>>)> {
+        a.view.as_buffer().and_then(|b| self.arrays.get(&b))
+    }
+
+    /// The scalars that are written where this value is.
+    fn writes(&self, target: &Access, value: &Expr, label: &Label) -> Writes {
+        let value = self.real(value);
+        let Some((leaves, parts)) = self.arrays_of(target) else {
+            return vec![(target.map_exprs(&mut |e| self.real(e)), value, label.clone())];
+        };
+        let each = leaves.iter().zip(parts).map(|(l, b)| {
+            (self.half(target, b), self.part(&value, &l.path), Label::new(l.of(label.as_str())))
+        });
+        each.collect()
     }
 
     fn stmt(&mut self, s: &Stmt) -> Stmt {
         if let StmtKind::Alloc { buffer, body } = s.kind()
-            && buffer.elem.complex_part().is_some()
+            && is_whole(&buffer.elem)
         {
-            let [re, im] = self.pair(buffer);
+            let parts = self.divided(buffer);
             let body = self.stmt(body);
-            let inner = s.with_kind(StmtKind::Alloc { buffer: im, body });
-            return s.with_kind(StmtKind::Alloc { buffer: re, body: inner });
+            let alloc = |body, buffer| s.with_kind(StmtKind::Alloc { buffer, body });
+            return parts.into_iter().rev().fold(body, alloc);
         }
         if let Some(st) = s.as_store()
-            && let Some(pair) = self.pair_of(&st.target)
+            && self.arrays_of(&st.target).is_some()
         {
-            let values = [0, 1].map(|i| self.part_of(&st.value, i));
-            let store = |m: &Parts, i: usize, value: Expr| {
-                let (target, label) = (m.half(&st.target, &pair[i]), label(&st.label, i));
-                let instance = st.instance.iter().map(|e| m.real(e)).collect();
+            let all = self.writes(&st.target, &st.value, &st.label);
+            let instance: Vec<Expr> = st.instance.iter().map(|e| self.real(e)).collect();
+            return self.apart(s, all, |target, value, label| {
+                let instance = instance.clone();
                 s.with_kind(StmtKind::Store(Store { target, label, instance, value, ..st.clone() }))
-            };
-            return self.apart(s, values, store);
+            });
         }
         if let Some(r) = s.as_reduce()
-            && let ([target], [value]) = (&r.targets[..], &r.values[..])
-            && let Some(pair) = self.pair_of(target)
+            && r.targets.iter().any(|t| self.arrays_of(t).is_some())
         {
-            let values = [0, 1].map(|i| self.part_of(value, i));
-            let add = |m: &Parts, i: usize, value: Expr| {
-                let (targets, label) = (vec![m.half(target, &pair[i])], label(&r.label, i));
-                let instance = r.instance.iter().map(|e| m.real(e)).collect();
-                let values = vec![value];
-                s.with_kind(StmtKind::Reduce(Reduce { targets, values, label, instance, ..r.clone() }))
-            };
-            return self.apart(s, values, add);
+            return self.reduce(s, r);
         }
         if let Some(c) = s.as_compute()
             && let ([target], [value]) = (&c.targets[..], &c.values[..])
-            && let Some(pair) = self.pair_of(target)
+            && self.arrays_of(target).is_some()
         {
-            return self.compute(s, c, target, value, &pair);
+            return self.compute(s, c, target, value);
         }
-        let found = s.written().filter_map(View::buffer).any(|b| self.pairs.contains_key(&b));
-        if found && s.children().next().is_none() {
-            self.failed.get_or_insert_with(|| unsupported("a statement on complex numbers", s));
+        let passed = match s.kind() {
+            StmtKind::Call { args, .. } => args.iter().any(|a| match a {
+                Arg::View(v) => v.buffer().is_some_and(|b| self.arrays.contains_key(&b)),
+                Arg::Value(_) => false,
+            }),
+            _ => false,
+        };
+        let found = s.written().filter_map(View::buffer).any(|b| self.arrays.contains_key(&b));
+        if passed || found && s.children().next().is_none() {
+            self.failed.get_or_insert_with(|| unsupported("a statement on structs", s));
         }
         s.map_parts(&mut Inner(self))
     }
 
-    fn part_of(&self, value: &Expr, i: u32) -> Expr {
-        // Its own loads have parts already where they stand in real values.
-        self.part(&self.real(value), i)
+    /// `target ⊕= value`: a sum adds each part, any other operator combines whole values.
+    fn reduce(&mut self, s: &Stmt, r: &Reduce) -> Stmt {
+        let instance: Vec<Expr> = r.instance.iter().map(|e| self.real(e)).collect();
+        if r.op == ReduceOp::Sum {
+            let ([target], [value]) = (&r.targets[..], &r.values[..]) else {
+                self.failed.get_or_insert_with(|| unsupported("a sum of several structs", s));
+                return s.clone();
+            };
+            let all = self.writes(target, value, &r.label);
+            return self.apart(s, all, |target, value, label| {
+                let (targets, values, instance) = (vec![target], vec![value], instance.clone());
+                s.with_kind(StmtKind::Reduce(Reduce { targets, values, label, instance, ..r.clone() }))
+            });
+        }
+        let old: Vec<Expr> = r.targets.iter().cloned().map(build::load).collect();
+        let Some(new) = reduce::combine(self.module, &r.op, &old, &r.values) else {
+            let what = format!("the operator `{}` of structs", r.op);
+            self.failed.get_or_insert_with(|| unsupported(&what, s));
+            return s.clone();
+        };
+        let all = r.targets.iter().zip(&new).flat_map(|(t, v)| self.writes(t, v, &r.label)).collect();
+        self.apart(s, all, |target, value, label| {
+            s.with_kind(StmtKind::Store(Store::new(label, instance.clone(), target, value)))
+        })
     }
 
-    /// Both statements; the values are there before the first one writes.
-    fn apart(&mut self, s: &Stmt, values: [Expr; 2], make: impl Fn(&Parts, usize, Expr) -> Stmt) -> Stmt {
-        let names = values.map(|value| {
+    /// All statements; the values are there before the first one writes.
+    fn apart(&mut self, s: &Stmt, all: Writes, make: impl Fn(Access, Expr, Label) -> Stmt) -> Stmt {
+        let mut names = Vec::new();
+        let mut list = Vec::new();
+        for (target, value, label) in all {
             let ty = value.ty().scalar().unwrap_or(Scalar::F64);
-            (Binder { id: lathe_ir::VarId(self.fresh()), name: "part".into(), ty }, value)
-        });
-        let both = Stmt::seq([0, 1].map(|i| make(self, i, build::var(&names[i].0))));
+            let binder = Binder { id: lathe_ir::VarId(self.fresh()), name: "part".into(), ty };
+            list.push(make(target, build::var(&binder), label));
+            names.push((binder, value));
+        }
         names
             .into_iter()
             .rev()
-            .fold(both, |body, (binder, value)| s.with_kind(StmtKind::Let { binder, value, body }))
+            .fold(Stmt::seq(list), |body, (binder, value)| s.with_kind(StmtKind::Let { binder, value, body }))
     }
 
-    fn compute(
-        &mut self,
-        s: &Stmt,
-        c: &Compute,
-        target: &Access,
-        value: &Expr,
-        pair: &[Arc<Buffer>; 2],
-    ) -> Stmt {
-        let make = |m: &Parts, target: Access, value: Expr, label: Label| {
-            let dims = c.dims.iter().map(|d| Dim { lo: m.real(&d.lo), hi: m.real(&d.hi), ..d.clone() });
-            s.with_kind(StmtKind::Compute(Compute {
-                label,
-                dims: dims.collect(),
-                targets: vec![target],
-                values: vec![value],
-                guard: c.guard.as_ref().map(|g| m.real(g)),
-                update: c.update.clone(),
-            }))
+    fn compute(&mut self, s: &Stmt, c: &Compute, target: &Access, value: &Expr) -> Stmt {
+        let real = |e: &Expr| self.real(e);
+        let dims: Vec<Dim> =
+            c.dims.iter().map(|d| Dim { lo: real(&d.lo), hi: real(&d.hi), ..d.clone() }).collect();
+        let guard = c.guard.as_ref().map(real);
+        let make = |target: Access, value: Expr, label: Label| {
+            let (targets, values, update) = (vec![target], vec![value], c.update.clone());
+            let (dims, guard) = (dims.clone(), guard.clone());
+            s.with_kind(StmtKind::Compute(Compute { label, dims, targets, values, guard, update }))
         };
-        let values = [0, 1].map(|i| self.part_of(value, i));
+        let all = self.writes(target, value, &c.label);
         let around = c.dims.iter().flat_map(|d| [&d.lo, &d.hi]).chain(&c.guard).chain([value]);
         let own = around.flat_map(visit::loads_of).any(|a| a.view.buffer() == target.view.buffer());
-        let half = |m: &Parts, i: usize| m.half(target, &pair[i]);
-        let [re, im] = values;
-        if !own {
-            let first = make(self, half(self, 0), re, label(&c.label, 0));
-            let second = make(self, half(self, 1), im, label(&c.label, 1));
-            return Stmt::seq([first, visit::refresh(&second, &mut self.next)]);
-        }
-        if c.update.is_some() || c.dims.iter().any(|d| d.combine != Combine::Concat) {
-            self.failed
-                .get_or_insert_with(|| unsupported("a sum of complex numbers that reads what it adds to", s));
+        if own && (c.update.is_some() || c.dims.iter().any(|d| d.combine != Combine::Concat)) {
+            let text = "a sum of complex numbers that reads what it adds to";
+            self.failed.get_or_insert_with(|| unsupported(text, s));
             return s.clone();
         }
-        // The real parts are kept until the imaginary ones were computed.
-        let kept = Arc::new(Buffer {
-            id: BufId(self.fresh()),
-            name: around_name(&pair[0].name),
-            space: if pair[0].extents.is_empty() { Space::Register } else { Space::Host },
-            ..(*pair[0]).clone()
-        });
-        let place = Access { view: View::Buffer(kept.id), ..half(self, 0) };
-        let back = build::load(place.clone());
-        let first = make(self, place, re, label(&c.label, 0));
-        let second = make(self, half(self, 1), im, label(&c.label, 1));
-        let third = make(self, half(self, 0), back, Label::new(around_name(c.label.as_str())));
-        let [second, third] = [second, third].map(|s| visit::refresh(&s, &mut self.next));
-        let body = Stmt::seq([first, second, third]);
-        s.with_kind(StmtKind::Alloc { buffer: kept, body })
+        let arrays = self.arrays_of(target).map(|a| a.1.clone()).unwrap_or_default();
+        let (mut list, mut back, mut kept) = (Vec::new(), Vec::new(), Vec::new());
+        let count = all.len();
+        for (n, ((target, value, label), b)) in all.into_iter().zip(arrays).enumerate() {
+            if !own || n + 1 == count {
+                list.push(make(target, value, label));
+                continue;
+            }
+            // All parts but the last are kept until that was computed.
+            let new = Arc::new(Buffer {
+                id: BufId(self.fresh()),
+                name: renewed(&b.name).into(),
+                space: if b.extents.is_empty() { Space::Register } else { Space::Host },
+                ..(*b).clone()
+            });
+            let place = Access { view: View::Buffer(new.id), ..target.clone() };
+            let again = Label::new(renewed(label.as_str()));
+            back.push(make(target, build::load(place.clone()), again));
+            list.push(make(place, value, label));
+            kept.push(new);
+        }
+        let list: Vec<Stmt> =
+            list.into_iter().chain(back).map(|s| visit::refresh(&s, &mut self.next)).collect();
+        let alloc = |body, buffer| s.with_kind(StmtKind::Alloc { buffer, body });
+        kept.into_iter().rev().fold(Stmt::seq(list), alloc)
     }
 }
 
-fn around_name(name: &str) -> Name {
-    around(name, "new").into()
+fn component(e: Expr, path: &[u32]) -> Expr {
+    path.iter().fold(e, |e, i| build::field(e, *i))
 }
 
-fn label(of: &Label, i: usize) -> Label {
-    Label::new(part_name(of.as_str(), i))
+fn renewed(name: &str) -> String {
+    around(name, "new")
 }
 
-/// The parts of statements that are none of complex numbers.
-struct Inner<'a>(&'a mut Parts);
+/// The parts of statements that are none of structs.
+struct Inner<'a, 'm>(&'a mut Parts<'m>);
 
-impl PartMap for Inner<'_> {
+impl PartMap for Inner<'_, '_> {
     fn expr(&mut self, e: &Expr) -> Expr {
         self.0.real(e)
     }
@@ -390,9 +518,9 @@ impl PartMap for Inner<'_> {
     }
 }
 
-/// Puts complex parameters that are read in place of their parts.
+/// Puts parameters that are read in place of their parts.
 struct Join {
-    read: HashMap<BufId, (Arc<Buffer>, u32)>,
+    read: HashMap<BufId, (Arc<Buffer>, Vec<u32>)>,
     failed: bool,
 }
 
@@ -400,9 +528,9 @@ impl PartMap for Join {
     fn expr(&mut self, e: &Expr) -> Expr {
         visit::map_expr(e, &mut |x| match x.kind() {
             ExprKind::Load(a) => match (a.view.as_buffer(), a.view.buffer()) {
-                (Some(b), _) if let Some((both, i)) = self.read.get(&b) => {
+                (Some(b), _) if let Some((both, path)) = self.read.get(&b) => {
                     let whole = Access { view: View::Buffer(both.id), elem: both.elem.clone(), ..a.clone() };
-                    build::field(build::load(whole), *i)
+                    component(build::load(whole), path)
                 }
                 (None, Some(b)) if self.read.contains_key(&b) => {
                     self.failed = true;

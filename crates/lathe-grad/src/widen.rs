@@ -45,7 +45,8 @@ fn wide_struct(s: &Arc<StructType>) -> Arc<StructType> {
     Arc::new(StructType { name: s.name.clone(), fields })
 }
 
-fn wide(t: &Type) -> Type {
+/// The type with every float in it replaced by `f64`.
+pub fn wide(t: &Type) -> Type {
     match t {
         _ if t.complex_part().is_some() => Type::complex(Scalar::F64).unwrap_or_else(|| t.clone()),
         Type::Scalar(s) => wide_scalar(*s).into(),

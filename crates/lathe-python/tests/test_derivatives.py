@@ -111,6 +111,27 @@ def test_jacobians_in_both_modes():
     assert lathe.jacobian(turn, "r", "s")(np.ones(1, complex), np.ones(1)) == 2
 
 
+def test_structs_have_gradients_of_their_type():
+    pull = lathe.kernel("""struct Body { x: f64, y: f64, kind: i32 }
+    kernel pull(p: Body[N], w: f64) -> (e: f64) { e = sum[i](p[i].x * p[i].x * p[i].y * f64(p[i].kind) * w) }""")
+    p = np.zeros(3, pull.dtype("p"))
+    p["x"], p["y"], p["kind"] = [1, 2, 3], [4, 5, 6], [1, 0, 2]
+    by_p, by_w = lathe.grad(pull)(p, 1.5)
+    assert by_p.dtype == p.dtype and not by_p["kind"].any()
+    np.testing.assert_allclose(by_p["x"], 3 * p["x"] * p["y"] * p["kind"])
+    np.testing.assert_allclose(by_p["y"], 1.5 * p["x"] ** 2 * p["kind"])
+    np.testing.assert_allclose(by_w, (p["x"] ** 2 * p["y"] * p["kind"]).sum())
+    np.testing.assert_allclose(lathe.jvp(pull, "p")(p, 1.5, by_p)[1], (by_p["x"] ** 2 + by_p["y"] ** 2).sum())
+    seeds = np.zeros((3, 2), p.dtype)
+    seeds[:, 0], seeds[:, 1] = by_p, by_p[::-1]
+    both = lathe.jvp(pull, "p", directions=True)(p, 1.5, seeds)[1]
+    np.testing.assert_allclose(both, (by_p["x"][:, None] * seeds["x"] + by_p["y"][:, None] * seeds["y"]).sum(0))
+    for call in (lambda: lathe.hessian(pull, "p"), lambda: lathe.jacobian(pull, "p"), lambda: lathe.hessian(lathe.kernel(
+            "kernel h(z: c128[N]) -> (y: f64) { y = sum[i](z[i].re * z[i].im) }"))):
+        with pytest.raises(lathe.GradientError):
+            call()
+
+
 def test_several_directions_are_one_call():
     f = lathe.kernel("""kernel f(x: f64[N], K: i32, w: f64) -> (y: f64[N], s: f64) {
         var u: f64[N]

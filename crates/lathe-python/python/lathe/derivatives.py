@@ -22,6 +22,7 @@ __all__ = ["grad", "hessian", "hvp", "jacobian", "jvp", "value_and_grad", "vjp"]
 
 _REALS = ("f16", "bf16", "f32", "f64")
 _FLOATS = (*_REALS, "c64", "c128")
+_OTHERS = ("bool", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "index")
 Names = str | Iterable[str] | None
 
 # How many products one call computes.
@@ -74,7 +75,7 @@ def grad(kernel: Kernel, wrt: Names = None, *, checkpoints: int | None = None) -
 
 def value_and_grad(kernel: Kernel, wrt: Names = None, *, checkpoints: int | None = None) -> Callable[..., Any]:
     """As :func:`grad`, with the kernel's own number first: ``(value, gradient)``."""
-    names, result = _inputs(kernel, wrt), _number(kernel)
+    names, result = _inputs(kernel, wrt, structs=True), _number(kernel)
     derived = vjp(kernel, names, result, value=True, checkpoints=checkpoints)
 
     def value_and_gradient(*args: Any, **named: Any) -> Any:
@@ -98,6 +99,7 @@ def hessian(kernel: Kernel, wrt: str | None = None) -> Callable[..., Any]:
     if len(names) != 1:
         raise _lathe.fail("E0917", f"a Hessian is by one input, and these are {len(names)}: {', '.join(names)}", [],
                           f"lathe.hessian(kernel, wrt={names[0]!r})")
+    _real(kernel, names[0], "Hessian")
     product = hvp(kernel, names, result, directions=True)
     at = [p[0] for p in kernel.parameters if p[1] != "out"].index(names[0])
 
@@ -138,10 +140,8 @@ def jacobian(kernel: Kernel, wrt: str | None = None, of: str | None = None, *, m
         if len(found) != 1:
             raise _lathe.fail("E0917", f"a Jacobian is of one result by one input, and there are {len(found)} {what}s: {', '.join(found)}",
                               [], f"lathe.jacobian(kernel, wrt={names[0]!r}, of=…)" if names else None)
-    for p in kernel.parameters:
-        if p[0] in (names[0], results[0]) and p[2].split("[")[0] not in _REALS:
-            raise _lathe.fail("E0915", f"a Jacobian is one of real numbers, and `{p[0]}` is of {p[2].split('[')[0]}", [],
-                              "lathe.jvp(kernel) and lathe.vjp(kernel) give products with complex vectors")
+    for name in (names[0], results[0]):
+        _real(kernel, name, "Jacobian")
     if mode not in (None, "forward", "reverse"):
         raise _lathe.fail("E0917", f"there is no mode {mode!r}", [], "mode='forward', or mode='reverse'")
     sparse = None if pattern is None else _Pattern(pattern, mode)
@@ -297,7 +297,15 @@ def _names(names: Names) -> list[str] | None:
     return names
 
 
-def _inputs(kernel: Kernel, wrt: Names) -> list[str]:
+def _real(kernel: Kernel, name: str, what: str) -> None:
+    """Refuses what holds no real numbers."""
+    for p in kernel.parameters:
+        if p[0] == name and (base := p[2].split("[")[0]) not in _REALS:
+            raise _lathe.fail("E0915", f"a {what} is one of real numbers, and `{name}` is of {base}", [],
+                              "lathe.jvp(kernel) and lathe.vjp(kernel) give products with vectors of such elements")
+
+
+def _inputs(kernel: Kernel, wrt: Names, structs: bool = False) -> list[str]:
     """The inputs of a gradient."""
     if not isinstance(kernel, Kernel):
         raise _lathe.fail("E0917", f"a derivative is one of a kernel, not of {type(kernel).__name__}", [], "lathe.kernel(…)")
@@ -306,16 +314,24 @@ def _inputs(kernel: Kernel, wrt: Names) -> list[str]:
         raise _lathe.fail("E0915", f"`{kernel.name}` changes its input `{changed}`, and is not a function with a gradient", [],
                           "lathe.vjp(kernel) takes the cotangent of the changed array, and gives that of the first")
     names = _names(wrt)
-    known = differentiable(kernel)
+    known = differentiable(kernel, structs=structs)
     if names is None:
         return known
     # In the order of the inputs, in which they come back.
     return [n for n in known if n in names] + [n for n in names if n not in known]
 
 
-def differentiable(kernel: Kernel, mode: str = "in") -> list[str]:
-    """The parameters of float types."""
-    return [p[0] for p in kernel.parameters if p[1] == mode and p[2].split("[")[0] in _FLOATS]
+def differentiable(kernel: Kernel, mode: str = "in", structs: bool = False) -> list[str]:
+    """The parameters of float types, and those of structs with floats among them."""
+    def floats(dtype: Any) -> bool:
+        return any(floats(dtype[n]) for n in dtype.names) if dtype.names else np.issubdtype(dtype, np.inexact) or dtype.name == "bfloat16"
+
+    found = []
+    for name, direction, text, *_ in kernel.parameters:
+        base = text.split("[")[0]
+        if direction == mode and (base in _FLOATS or structs and base not in _OTHERS and floats(kernel.dtype(name))):
+            found.append(name)
+    return found
 
 
 def _number(kernel: Kernel) -> str:

@@ -5,7 +5,7 @@ use crate::codes;
 use lathe_diagnostics::Diagnostic;
 use lathe_grad::{shadow_name, widened};
 use lathe_ir::interp::{self, ArrayValue, Options};
-use lathe_ir::{Function, Mode as ParamMode, Module, Scalar, Type, VarId};
+use lathe_ir::{Function, Mode as ParamMode, Module, VarId};
 use lathe_model::count::Values;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
@@ -118,35 +118,38 @@ impl Random {
     }
 
     fn like(&mut self, a: &ArrayValue) -> ArrayValue {
-        let v: Vec<f64> = (0..a.len() * a.ty.leaves().len()).map(|_| 2.0 * self.unit() - 1.0).collect();
+        let v: Vec<f64> = reals(a).iter().map(|_| 2.0 * self.unit() - 1.0).collect();
         of_reals(a, &v)
     }
 }
 
+/// An array with all its floats in double precision.
 pub(super) fn wide(a: &ArrayValue) -> ArrayValue {
-    let real = a.ty.is_float() || a.ty.complex_part().is_some();
-    if real { of_reals(a, &reals(a)) } else { a.clone() }
+    of_reals(a, &reals(a))
 }
 
-/// The numbers of an array of floats, or the parts of its complex numbers one after the other.
+/// The floats of an array, those of structs one after the other.
 pub(super) fn reals(a: &ArrayValue) -> Vec<f64> {
-    let leaves = a.ty.leaves().len();
-    let each = (0..a.len()).flat_map(|n| (0..leaves).map(move |k| (n, k)));
+    let leaves = a.ty.leaves();
+    let floats: Vec<usize> = (0..leaves.len()).filter(|k| leaves[*k].is_float()).collect();
+    let each = (0..a.len()).flat_map(|n| floats.iter().map(move |k| (n, *k)));
     each.map(|(n, k)| a.leaf(n, k).map_or(f64::NAN, |v| v.to_f64())).collect()
 }
 
-/// These numbers, in double precision, as an array like another one.
+/// An array like another one, with these numbers, in double precision, in place of its floats.
 fn of_reals(like: &ArrayValue, numbers: &[f64]) -> ArrayValue {
-    match like.ty.complex_part().and_then(|_| Type::complex(Scalar::F64)) {
-        None => ArrayValue::from_f64(Scalar::F64, &like.shape, numbers),
-        Some(complex) => {
-            let mut out = ArrayValue::zeros(complex, &like.shape);
-            for (at, v) in numbers.iter().enumerate() {
-                out.set_leaf(at / 2, at % 2, v.to_bits());
-            }
-            out
+    let mut out = ArrayValue::zeros(lathe_grad::wide(&like.ty), &like.shape);
+    let mut numbers = numbers.iter();
+    for n in 0..like.len() {
+        for (k, ty) in like.ty.leaves().into_iter().enumerate() {
+            let bits = match ty.is_float() {
+                true => numbers.next().map(|v| v.to_bits()),
+                false => like.leaf(n, k).map(|v| v.bits),
+            };
+            bits.into_iter().for_each(|bits| out.set_leaf(n, k, bits));
         }
     }
+    out
 }
 
 fn moved(x: &Named, along: &Named, h: f64) -> Named {
@@ -179,8 +182,7 @@ pub(super) fn run(
     let mut outs = interp::outputs(f, &own)?.into_iter();
     let missing = |name: &str| {
         let text = format!("the check has no value for `{name}`");
-        Diagnostic::error(codes::INPUT, text)
-            .help("random structs are not supported: differentiate without --check")
+        Diagnostic::error(codes::INPUT, text).help("differentiate without --check")
     };
     let mut args = Vec::new();
     for p in &f.params {
