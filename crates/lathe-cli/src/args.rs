@@ -73,7 +73,7 @@ pub struct KernelArgs {
     /// Specializes the code to the sizes
     #[arg(long)]
     pub specialize: bool,
-    /// The strategy; default: the winner of tuning exactly this, else `fast`, else `auto`, else `naive`
+    /// The strategy; default: the winner of tuning exactly this, else what the model expects to be the fastest of `fast`, `auto` and `naive`
     #[arg(long, short = 's', value_name = "S")]
     pub strategy: Option<String>,
     /// A parameter of the strategy, which `tune` then does not search: `--param ti=64`

@@ -11,16 +11,19 @@ const LARGE: [i64; 4] = [1024, 256, 64, 16];
 /// A size that is subtracted from others is that of a window.
 const WINDOW: i64 = 3;
 
+/// Such a size is at most.
+const WINDOWS: i64 = 8;
+
+/// Points all over the range, at most.
+const SPREAD: u32 = 96;
+
 /// Points of the largest compute, about.
 const POINTS: f64 = 4e9;
 
 /// A value for every size of a function: those that are given, and for the others large ones, such that every extent
 /// of every compute is large, as far as they allow it.
 pub fn examples(module: &Module, func: &Function, given: &BTreeMap<String, i64>) -> BTreeMap<String, i64> {
-    let read: Vec<Homomorphism> = crate::auto::labels(func)
-        .iter()
-        .filter_map(|l| Homomorphism::of(module, func, Some(l)).ok())
-        .collect();
+    let read = computes(module, func);
     let windows: Vec<VarId> =
         func.sizes.iter().map(|b| b.id).filter(|v| subtracted(&read, func, *v)).collect();
     let with = |large: i64| -> BTreeMap<String, i64> {
@@ -36,6 +39,49 @@ pub fn examples(module: &Module, func: &Function, given: &BTreeMap<String, i64>)
     };
     let fits = LARGE.iter().map(|n| with(*n)).find(|s| points(s) <= POINTS);
     fits.unwrap_or_else(|| with(LARGE[LARGE.len() - 1]))
+}
+
+fn computes(module: &Module, func: &Function) -> Vec<Homomorphism> {
+    let labels = crate::auto::labels(func);
+    labels.iter().filter_map(|l| Homomorphism::of(module, func, Some(l)).ok()).collect()
+}
+
+/// The sizes of a function that are those of windows, by name.
+pub fn windows(module: &Module, func: &Function) -> Vec<String> {
+    let read = computes(module, func);
+    func.sizes.iter().filter(|b| subtracted(&read, func, b.id)).map(|b| b.name.to_string()).collect()
+}
+
+/// Sizes all over the range up to the [`examples`], as many small ones as large ones; those that are given stay. The points
+/// of a Halton sequence (Halton 1960): evenly spread in every dimension, and always the same.
+pub fn spread(module: &Module, func: &Function, given: &BTreeMap<String, i64>) -> Vec<BTreeMap<String, i64>> {
+    const BASES: [u32; 8] = [2, 3, 5, 7, 11, 13, 17, 19];
+    let most = examples(module, func, given);
+    let windows = windows(module, func);
+    let at = |n: u32| -> BTreeMap<String, i64> {
+        let mut bases = BASES.iter().cycle();
+        let mut one = |(name, most): (&String, &i64)| {
+            let most = if windows.contains(name) { WINDOWS } else { *most };
+            let value = match given.get(name) {
+                Some(v) => *v,
+                None => ((most as f64 + 1.0).ln() * halton(n, *bases.next().unwrap_or(&2))).exp() as i64,
+            };
+            (name.clone(), value)
+        };
+        most.iter().map(&mut one).collect()
+    };
+    (1..=SPREAD).map(at).collect()
+}
+
+/// The digits of a number behind the point, the last one first: between 0 and 1.
+fn halton(mut n: u32, base: u32) -> f64 {
+    let (mut out, mut digit) = (0.0, 1.0);
+    while n > 0 {
+        digit /= f64::from(base);
+        out += digit * f64::from(n % base);
+        n /= base;
+    }
+    out
 }
 
 /// Whether some extent becomes smaller as a size grows.

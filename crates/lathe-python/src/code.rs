@@ -10,7 +10,8 @@ use pyo3::Borrowed;
 use pyo3::exceptions::PyUserWarning;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use std::collections::BTreeMap;
+use smallvec::SmallVec;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, OnceLock};
 
 /// What a call may ask for, beyond its arguments.
@@ -97,8 +98,16 @@ struct Winner {
     code: OnceLock<Arc<Prepared>>,
 }
 
-/// Code for some sizes; `None`: that for all sizes serves them.
-type Sized = (Vec<i64>, Option<Arc<Prepared>>);
+/// Code for some sizes.
+type Sized = (Vec<i64>, Arc<Prepared>);
+
+/// What is known of the sizes of calls.
+#[derive(Default)]
+struct Seen {
+    sized: Vec<Sized>,
+    /// Of sizes without code of their own: what one call does, and what all so far did.
+    work: HashMap<SmallVec<[i64; 8]>, (f64, f64)>,
+}
 
 /// What calls get that ask for nothing, with so many threads.
 pub struct Usual {
@@ -107,14 +116,21 @@ pub struct Usual {
     winners: Vec<Winner>,
     /// Whether decisions are taken for the sizes of a call, and the code that came of it.
     decides: bool,
-    sized: Mutex<Vec<Sized>>,
+    seen: Mutex<Seen>,
 }
 
-/// From so many operations, or bytes that move, on, decisions for a call's sizes are worth being taken and compiled.
+/// From so many operations, or bytes that move, on, decisions for a call's sizes are worth being taken, and compiled where
+/// no other code is there.
 const WORTH: f64 = 2e6;
+
+/// Where other code is there, calls with the same sizes must do so much: about what takes as long as a compilation.
+const AGAIN: f64 = 1e10;
 
 /// Of so many sizes at most; others are served by the code for all sizes.
 const MOST: usize = 32;
+
+/// The work of so many sizes is counted.
+const COUNTED: usize = 1 << 12;
 
 impl Usual {
     /// Looks the winners up that the store has for this kernel on this machine. A store that cannot be read has none.
@@ -142,7 +158,7 @@ impl Usual {
             let all = lathe::which::candidates(&kernel.program, f, &How::default());
             all.is_ok_and(|all| all.iter().any(|c| c.source == StrategySource::Auto))
         });
-        Usual { threads, code: OnceLock::new(), winners, decides, sized: Mutex::new(Vec::new()) }
+        Usual { threads, code: OnceLock::new(), winners, decides, seen: Mutex::default() }
     }
 
     /// The code for a call: `size` gives the value of each size.
@@ -169,42 +185,59 @@ impl Usual {
         if let Some(code) = self.code.get() {
             return Ok(Arc::clone(code));
         }
-        let made = compile(py, kernel, &Choice::default(), false)?;
+        let choice = Choice { threads: Some(self.threads), ..Choice::default() };
+        let made = compile(py, kernel, &choice, false)?;
         Ok(Arc::clone(self.code.get_or_init(|| made)))
     }
 
+    /// Code for these sizes alone: where it is the first that is needed, and where what calls with them did is worth it.
     fn for_sizes(
         &self,
         py: Python<'_>,
         kernel: &Kernel,
         size: &dyn Fn(usize) -> i64,
     ) -> PyResult<Option<Arc<Prepared>>> {
+        let seen = || self.seen.lock().unwrap_or_else(|p| p.into_inner());
+        let values: SmallVec<[i64; 8]> = (0..kernel.signature.sizes.len()).map(size).collect();
         {
             // Locked only while the interpreter's lock is held.
-            let all = self.sized.lock().unwrap_or_else(|p| p.into_inner());
-            if let Some(s) = all.iter().find(|s| are(&s.0, size)) {
-                return Ok(s.1.clone());
+            let mut seen = seen();
+            if let Some(s) = seen.sized.iter().find(|s| *s.0 == *values) {
+                return Ok(Some(Arc::clone(&s.1)));
             }
-            if all.len() >= MOST {
+            if seen.sized.len() >= MOST {
+                return Ok(None);
+            }
+            let first = seen.sized.is_empty() && self.code.get().is_none();
+            if seen.work.len() >= COUNTED {
+                seen.work.clear();
+            }
+            let (one, all) = seen
+                .work
+                .entry(values.clone())
+                .or_insert_with(|| (work(kernel, &sizes_of(kernel, size)), 0.0));
+            *all += *one;
+            if *all < if first { WORTH } else { AGAIN } {
                 return Ok(None);
             }
         }
-        let values: Vec<i64> = (0..kernel.signature.sizes.len()).map(size).collect();
-        let named = sizes_of(kernel, size);
-        // Where nothing is computed, as in a copy, what moves is the work.
-        let work = kernel.program.kernel(Some(&kernel.name)).ok().and_then(|f| {
-            let values = lathe::data::given_sizes(f, &named).ok()?;
-            Some(lathe::count::flops(f, &values)?.max(lathe::count::bytes(f, &values)?))
-        });
-        let made = if work.is_none_or(|w| w < WORTH) {
-            None
-        } else {
-            let choice = Choice { sizes: named, threads: Some(self.threads), ..Choice::default() };
-            Some(compile(py, kernel, &choice, false)?)
-        };
-        self.sized.lock().unwrap_or_else(|p| p.into_inner()).push((values, made.clone()));
-        Ok(made)
+        let choice =
+            Choice { sizes: sizes_of(kernel, size), threads: Some(self.threads), ..Choice::default() };
+        let made = compile(py, kernel, &choice, false)?;
+        let mut seen = seen();
+        seen.work.remove(&values);
+        seen.sized.push((values.into_vec(), Arc::clone(&made)));
+        Ok(Some(made))
     }
+}
+
+/// Operations of a call, or bytes where nothing is computed, as in a copy; 0 where that is not known.
+fn work(kernel: &Kernel, sizes: &BTreeMap<String, i64>) -> f64 {
+    let known = kernel.program.kernel(Some(&kernel.name)).ok().and_then(|f| {
+        let values = lathe::data::given_sizes(f, sizes).ok()?;
+        Some(lathe::count::flops(f, &values)?.max(lathe::count::bytes(f, &values)?))
+    });
+    known.unwrap_or(0.0)
 }
 
 /// What calls get that ask for nothing, on one device: code with the sizes baked in, which shapes of tiles need.
@@ -345,6 +378,10 @@ pub fn compile(py: Python<'_>, kernel: &Kernel, choice: &Choice, stored: bool) -
         PyErr::warn(py, &py.get_type::<PyUserWarning>(), &text, 1)?;
     }
     let mut made = made.map_err(|f| errors::raised(py, &f))?;
+    for what in &made.refused {
+        let text = format!("{}: {what}; `{}` runs instead", kernel.name, made.strategy).replace('\0', "␀");
+        PyErr::warn(py, &py.get_type::<PyUserWarning>(), &std::ffi::CString::new(text)?, 1)?;
+    }
     if stored {
         made.source = StrategySource::Stored;
     }

@@ -283,6 +283,17 @@ def test_sources_that_are_wrong_show_the_place():
     assert "unroll(q)" in str(e.value) and e.value.line == 2
 
 
+def test_a_default_that_sizes_refuse_is_replaced_with_a_warning():
+    k = lathe.kernel(
+        "kernel f(A: f32[N]) -> (B: f32[N]) { B[i] = 2 * A[i] }\nstrategy fast for f = split(i, 8) ; unroll(i.i)"
+    )
+    a = np.arange(5, dtype=np.float32)
+    with pytest.warns(UserWarning, match="`fast` is refused for these sizes .E06"):
+        np.testing.assert_array_equal(k(a, specialize={"N": 5}), 2 * a)
+    with pytest.raises(lathe.StrategyError):
+        k(a, specialize={"N": 5}, strategy="fast")
+
+
 def test_threads_call_the_same_kernel():
     # Small integers: every order of the sums gives the same bits.
     pairs = [tuple(rng.integers(-4, 5, s).astype(np.float32) for s in ((n + 3, 9), (9, 4))) for n in range(8)]

@@ -25,6 +25,8 @@ pub struct Prepared {
     pub strategy: String,
     pub source: StrategySource,
     pub params: BTreeMap<String, Value>,
+    /// See [`Schedule::refused`].
+    pub refused: Vec<String>,
     /// Facts that were stated and not proved.
     pub assumptions: Vec<String>,
     /// Whether scheduling and compiling were not needed.
@@ -62,6 +64,7 @@ pub fn prepare(
             strategy: s.strategy.clone(),
             source: s.source.name().to_string(),
             params: s.params.clone(),
+            refused: s.refused.clone(),
             requires: s.requires.clone(),
             versions: (s.versions.iter())
                 .map(|v| (v.condition.clone(), code_key(&made_by, &s.module, &v.func, &build.options(true))))
@@ -76,6 +79,7 @@ pub fn prepare(
         strategy: s.strategy.clone(),
         source: s.source,
         params: s.params.clone(),
+        refused: s.refused.clone(),
         assumptions: s.assumptions(),
         built,
         from_cache: false,
@@ -98,6 +102,7 @@ struct Plan {
     strategy: String,
     source: String,
     params: BTreeMap<String, Value>,
+    refused: Vec<String>,
     requires: Vec<Expr>,
     /// The condition of each version, and the key of its code.
     versions: Vec<(Option<Expr>, String)>,
@@ -137,6 +142,7 @@ impl Recipe {
             strategy: plan.strategy,
             source: StrategySource::from_name(&plan.source)?,
             params: plan.params,
+            refused: plan.refused,
             assumptions: plan.assumptions,
             from_cache: true,
         })

@@ -22,6 +22,8 @@ pub struct Schedule {
     pub source: StrategySource,
     /// Why this strategy was taken; empty where there was nothing to choose.
     pub reason: String,
+    /// Strategies that nobody asked for and that these sizes refuse, each with the reason.
+    pub refused: Vec<String>,
     pub params: BTreeMap<String, Value>,
     /// Constraints of the strategy over sizes: checked at the call.
     pub requires: Vec<Expr>,
@@ -45,7 +47,8 @@ impl Schedule {
 
     /// What was not done, and why.
     pub fn notes(&self) -> Vec<String> {
-        let mut all: Vec<String> = self.versions.iter().flat_map(|v| v.notes.iter().cloned()).collect();
+        let of_versions = self.versions.iter().flat_map(|v| &v.notes);
+        let mut all: Vec<String> = self.refused.iter().chain(of_versions).cloned().collect();
         all.dedup();
         all
     }
@@ -241,6 +244,7 @@ pub(crate) fn with(
         strategy: choice.name.to_string(),
         source: choice.source,
         reason: String::new(),
+        refused: Vec::new(),
         params,
         requires: open,
         module: program.lang.module.clone(),

@@ -78,7 +78,11 @@ pub fn candidates<'a>(
 }
 
 /// Applies a strategy to a kernel: the one that is asked for; else that of the candidates which the model expects to be
-/// the fastest for the sizes of the call, or the first where these are not known.
+/// the fastest for the sizes of the call. Where these are not known, `fast` or `auto`, by the geometric mean over many sizes;
+/// the first of the candidates, where there is no `fast`.
+///
+/// A candidate that is refused for sizes that are baked in, which its author may never have thought of, is none; the
+/// schedule says so.
 ///
 /// # Errors
 /// What the analysis, the binding of parameters, or a step refuses.
@@ -88,28 +92,61 @@ pub fn schedule(
     how: &How,
     machine: &Machine,
 ) -> Result<Schedule, Failure> {
-    let all = candidates(program, kernel, how)?;
-    let known = kernel.sizes.iter().all(|b| how.sizes.contains_key(&*b.name));
-    if all.len() == 1 || !known {
+    let mut all = candidates(program, kernel, how)?;
+    if !how.knows(kernel) {
+        match all.iter().any(|c| c.source == StrategySource::Fast) {
+            true => all.retain(|c| c.source != StrategySource::Naive),
+            false => all.truncate(1),
+        }
+    }
+    if all.len() == 1 {
         return with(program, kernel, how, machine, &all[0]);
     }
     let of = on(machine, how);
+    let given: BTreeMap<String, i64> =
+        how.sizes.iter().chain(&how.specialize).map(|(n, v)| (n.clone(), *v)).collect();
+    let (known, points) = match how.knows(kernel) {
+        true => (true, vec![given]),
+        false => (false, lathe_mdh::sizes::spread(&program.lang.module, kernel, &given)),
+    };
     let make = |choice: &Choice| -> Result<(Schedule, f64), Failure> {
         let made = with(program, kernel, how, machine, choice)?;
-        let cycles = expected(&made, &how.sizes, &of);
-        Ok((made, cycles))
+        let cycles = points
+            .iter()
+            .map(|p| (expected(&made, p, &of) + if known { 0.0 } else { CALL }).max(1.0).ln())
+            .sum::<f64>()
+            / points.len() as f64;
+        Ok((made, cycles.exp()))
     };
-    let made: Result<Vec<_>, Failure> = each(&all, make).into_iter().collect();
-    let mut made = made?;
-    // Decisions for this machine are before those of an author on another one; no decisions come after them.
+    let (mut made, mut refused) = (Vec::new(), Vec::new());
+    for (choice, result) in all.iter().zip(each(&all, make)) {
+        match result {
+            Ok(m) => made.push(m),
+            Err(f) if how.specialize.is_empty() => return Err(f),
+            Err(f) => refused.push((choice.name, f)),
+        }
+    }
+    if made.is_empty() {
+        return Err(refused.swap_remove(0).1);
+    }
+    // Decisions for this machine are before those of an author on another one; no decisions come after them. Of sizes that
+    // nobody gave the author knows more.
     made.sort_by_key(|(s, _)| match s.source {
-        StrategySource::Auto if s.versions.iter().any(|v| !v.taken.computes.is_empty()) => 0,
+        StrategySource::Auto if known && s.versions.iter().any(|v| !v.taken.computes.is_empty()) => 0,
         StrategySource::Auto => 2,
         StrategySource::Naive => 3,
         _ => 1,
     });
-    let (at, reason) = fastest(&made.iter().map(|(s, n)| (s.strategy.as_str(), *n)).collect::<Vec<_>>());
-    Ok(Schedule { reason, ..made.swap_remove(at).0 })
+    let each: Vec<_> = made.iter().map(|(s, n)| (s.strategy.as_str(), *n)).collect();
+    let (at, reason) = fastest(&each, known);
+    let refused = refused.iter().map(|(name, f)| refusal(name, f)).collect();
+    Ok(Schedule { reason, refused, ..made.swap_remove(at).0 })
+}
+
+/// Why a strategy that nobody asked for does not run.
+fn refusal(name: &str, f: &Failure) -> String {
+    let why = f.diagnostics.first().map_or(String::new(), |d| format!(" ({}: {})", d.code.0, d.message));
+    format!("the strategy `{name}` is refused for these sizes{why}")
 }
 
 /// The candidate that [`schedule`] takes.
@@ -141,11 +178,14 @@ fn expected(s: &Schedule, sizes: &BTreeMap<String, i64>, machine: &Machine) -> f
     }
 }
 
+/// Cycles of a call besides its loops: where sizes are unknown, small ones of them are not what decides.
+const CALL: f64 = 2000.0;
+
 /// So much better an estimate must be to speak against a candidate that is before.
 const CLEARLY: f64 = 0.95;
 
 /// The position of the one to run of candidates with their cycles, and the reason.
-fn fastest(all: &[(&str, f64)]) -> (usize, String) {
+fn fastest(all: &[(&str, f64)], known: bool) -> (usize, String) {
     let mut best = 0;
     for (i, m) in all.iter().enumerate() {
         if m.1 < all[best].1 * CLEARLY {
@@ -154,10 +194,12 @@ fn fastest(all: &[(&str, f64)]) -> (usize, String) {
     }
     let one = |(name, n): &(&str, f64)| match n.is_finite() {
         true => format!("{} for `{name}`", cycles(*n)),
-        false => format!("that `{name}` is refused for these sizes"),
+        false if known => format!("that `{name}` is refused for these sizes"),
+        false => format!("that `{name}` is refused for some sizes"),
     };
     let each: Vec<String> = all.iter().map(one).collect();
-    (best, format!("the model expects {}", each.join(", ")))
+    let when = if known { "" } else { "in the mean over sizes, " };
+    (best, format!("{when}the model expects {}", each.join(", ")))
 }
 
 /// `1.2 million cycles`
@@ -216,7 +258,7 @@ mod tests {
 
     #[test]
     fn the_clearly_fastest_is_taken_and_the_reason_names_all() {
-        let at = |fast, auto, naive| fastest(&[("fast", fast), ("auto", auto), ("naive", naive)]);
+        let at = |fast, auto, naive| fastest(&[("fast", fast), ("auto", auto), ("naive", naive)], true);
         assert_eq!(at(100.0, 200.0, 900.0).0, 0);
         assert_eq!(at(100.0, 90.0, 900.0).0, 1);
         assert_eq!(at(100.0, 90.0, 10.0).0, 2);
@@ -224,10 +266,13 @@ mod tests {
         assert_eq!(at(100.0, 99.0, 98.0).0, 0);
         // A strategy that refuses the sizes never runs, unless nothing else is there.
         assert_eq!(at(f64::INFINITY, 90.0, 900.0).0, 1);
-        assert_eq!(fastest(&[("fast", f64::INFINITY)]).0, 0);
+        assert_eq!(fastest(&[("fast", f64::INFINITY)], true).0, 0);
         let (_, reason) = at(f64::INFINITY, 2.5e6, 4e9);
         for part in ["`fast` is refused", "2.5 million cycles for `auto`", "4.0 billion cycles for `naive`"] {
             assert!(reason.contains(part), "{reason}");
         }
+        let (at, reason) = fastest(&[("fast", f64::INFINITY), ("auto", 5.0)], false);
+        assert_eq!(at, 1);
+        assert!(reason.contains("in the mean") && reason.contains("for some sizes"), "{reason}");
     }
 }

@@ -120,10 +120,24 @@ fn specialization_chooses_the_version() {
     for n in [3, 10, 11, 64] {
         f.ok(&format!("run f.lathe -D N={n} --check"));
         f.ok(&format!("run f.lathe -D N={n} --check --specialize"));
-        let tree = f.ok(&format!("emit f.lathe --to tree --specialize -D N={n}")).stdout;
+        let tree = f.ok(&format!("emit f.lathe --to tree --strategy fast --specialize -D N={n}")).stdout;
         assert_eq!((tree.matches("func f").count(), tree.contains("i.o")), (1, n > 10), "{tree}");
         assert!(!f.ok(&format!("emit f.lathe --to c --specialize -D N={n}")).stdout.is_empty());
     }
+}
+
+/// A strategy that nobody asked for and that baked sizes refuse does not run, and it is said; one that is asked for is an
+/// error.
+#[test]
+fn a_default_that_sizes_refuse_is_replaced() {
+    let f = Folder::new();
+    let text = "kernel f(A: f32[N]) -> (B: f32[N]) { B[i] = 2 * A[i] }\n\
+                strategy fast for f = split(i, 8) ; unroll(i.i)";
+    f.write("f.lathe", text);
+    let run = f.ok("run f.lathe -D N=5 --specialize --check");
+    assert!(run.stderr.contains("`fast` is refused for these sizes (E06"), "{}", run.stderr);
+    assert!(!f.ok("run f.lathe -D N=16 --specialize --check").stderr.contains("is refused"));
+    f.fails("run f.lathe -D N=5 --specialize --strategy fast", 1, "E06");
 }
 
 /// Without sizes, emitted code holds all versions and decides at each call.
@@ -134,13 +148,13 @@ fn emitted_code_holds_all_versions() {
                 strategy fast(t = 8 where divides(2, N)) for f =\n\
                 if N <= 10 then id else if ceil_div(N, 2) % 3 == 0 then vectorize(i, 8) else split(i, t)";
     f.write("f.lathe", text);
-    let c = f.ok("emit f.lathe --to c").stdout;
+    let c = f.ok("emit f.lathe --to c --strategy fast").stdout;
     assert!(c.contains("the strategy is for sizes with divides(2, N)"), "{c}");
     for form in ["llvm", "asm", "header"] {
-        assert!(!f.ok(&format!("emit f.lathe --to {form}")).stdout.is_empty());
+        assert!(!f.ok(&format!("emit f.lathe --to {form} --strategy fast")).stdout.is_empty());
     }
     f.write("f.lathe", text.replace("N <= 10", "is_power_of_two(N)"));
-    f.fails("emit f.lathe --to c", 1, "E0912");
+    f.fails("emit f.lathe --to c --strategy fast", 1, "E0912");
 }
 
 #[test]

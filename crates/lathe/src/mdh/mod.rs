@@ -7,6 +7,7 @@
 
 use lathe_ir::Function;
 
+mod any;
 mod call;
 mod calls;
 mod complete;

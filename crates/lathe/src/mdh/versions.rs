@@ -1,6 +1,7 @@
 //! The versions that a strategy with decisions makes: one for the sizes that are known, and the loops as written for
-//! all others. Where sizes are not known, `auto` takes them as large: the version is good for these and right for all.
+//! all others. Where sizes are not known, see [`super::any`].
 
+use super::any::any;
 use super::calls::calls;
 use super::expand::{Chosen, Expander, Taken, why};
 use super::setting::{Setting, labels};
@@ -10,13 +11,11 @@ use super::{nests, raise, siblings};
 use crate::applied::{Form, Version, on_loops};
 use crate::schedule::specialize;
 use lathe_diagnostics::Diagnostic;
-use lathe_ir::Function;
 use lathe_mdh::auto::{Auto, in_sequence};
 use lathe_mdh::{Decisions, Homomorphism, Model};
 use lathe_poly::simplify::simplify_function;
-use lathe_space::{BinOp, Expr, Value, ValueRange, Values, eval};
+use lathe_space::{BinOp, Expr, Value, ValueRange, eval};
 use lathe_strategy::{ArgValue, Argument, Context, Refusal, Strategy};
-use lathe_target::Machine;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Instant;
@@ -113,54 +112,6 @@ pub(crate) fn versions(
 /// The model of the devices that forms are written for.
 const FORMS: &str = "cuda";
 
-/// Fewer points than this are not worth several threads.
-const SMALL: i64 = 1 << 15;
-
-/// `auto` for sizes that are not known: on all threads where the sizes multiply to much, on one elsewhere.
-fn any(w: &Wanted, context: &Context, known: &BTreeMap<String, i64>) -> Result<Vec<Version>, Diagnostic> {
-    let examples = lathe_mdh::sizes::examples(w.set.module, w.set.func, known);
-    let one = Machine { threads: 1, ..w.set.machine.clone() };
-    // Values of a search are for the sizes that it was for.
-    let params = Values::new();
-    let version = |machine: &Machine| {
-        let set = Setting { machine, params: &params, ..w.set };
-        best(&set, context, &examples)
-    };
-    let mut large = version(w.set.machine)?;
-    if !large.taken.computes.is_empty() {
-        let missing: Vec<String> = examples
-            .iter()
-            .filter(|(n, _)| !known.contains_key(*n))
-            .map(|(n, v)| format!("{n} = {v}"))
-            .collect();
-        let text = format!(
-            "decisions are for any sizes, as for {}: known sizes give faster code",
-            missing.join(", ")
-        );
-        large.notes.push(text);
-    }
-    if w.set.machine.threads < 2 || large.taken.computes.is_empty() && !on_threads(&large.func) {
-        return Ok(vec![large]);
-    }
-    let mut small = version(&one)?;
-    small.notes.clear();
-    let product = w.set.func.sizes.iter().map(|b| Expr::Name(b.name.to_string()));
-    let times = |a, b| Expr::Binary(BinOp::Mul, Box::new(a), Box::new(b));
-    large.condition = product
-        .reduce(times)
-        .map(|p| Expr::Binary(BinOp::Ge, Box::new(p), Box::new(Expr::Value(Value::Int(SMALL)))));
-    Ok(vec![large, small])
-}
-
-fn on_threads(f: &Function) -> bool {
-    let mut found = false;
-    lathe_ir::visit::walk(&f.body, &mut |s, _| {
-        found |= s.as_loop().is_some_and(|l| l.exec == lathe_ir::Executor::Cpu);
-        !found
-    });
-    found
-}
-
 /// `I == 10 and J == 500`
 pub(super) fn exactly_these(sizes: &BTreeMap<String, i64>) -> Expr {
     let one = |(n, v): (&String, &i64)| {
@@ -187,7 +138,11 @@ fn taken(computes: Vec<Chosen>, strategy: &Strategy, start: Instant) -> Taken {
 
 /// Decisions for every compute that takes some, and a schedule for every other nest that gains by one; the rest is
 /// left as written, with a note that says why. `sizes` are examples of those that the function still has.
-fn best(set: &Setting, context: &Context, sizes: &BTreeMap<String, i64>) -> Result<Version, Diagnostic> {
+pub(super) fn best(
+    set: &Setting,
+    context: &Context,
+    sizes: &BTreeMap<String, i64>,
+) -> Result<Version, Diagnostic> {
     let start = Instant::now();
     let make = |set: &Setting| -> Result<Option<Version>, Diagnostic> {
         Ok(decided(set, context, sizes)?.map(|made| nests::scheduled(set, made, sizes)))
@@ -414,7 +369,9 @@ fn one_by_one(set: &Setting, context: &Context) -> Result<Version, Diagnostic> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lathe_space::Values;
     use lathe_strategy::Definitions;
+    use lathe_target::Machine;
 
     struct Alone;
 

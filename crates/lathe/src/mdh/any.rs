@@ -1,0 +1,241 @@
+//! `auto` for sizes that are not known: versions for sizes of several shapes, and which of them is for which sizes.
+//!
+//! Decisions are made for a few examples: all sizes large, one of them small, all of them moderate. The model says what each
+//! version costs at sizes all over the range, and a decision list (Rivest, Learning Decision Lists, 1987) of at most
+//! [`MOST`] versions is made greedily: in front of what there is comes the version, with the condition on sizes, that lowers
+//! the geometric mean of the cycles most.
+
+use super::DEFAULT_MODEL;
+use super::setting::Setting;
+use super::versions::{Wanted, best};
+use crate::applied::Version;
+use crate::parallel::each;
+use lathe_diagnostics::Diagnostic;
+use lathe_ir::{Executor, Function, visit};
+use lathe_mdh::sizes;
+use lathe_space::{BinOp, Expr, Value, Values};
+use lathe_strategy::Context;
+use lathe_target::Machine;
+use std::collections::BTreeMap;
+
+type Sizes = BTreeMap<String, i64>;
+
+/// So many versions serve all sizes, at most: each is compiled.
+const MOST: usize = 3;
+
+/// A size that is small beside large ones.
+const THIN: i64 = 2;
+
+/// Sizes of which none is large.
+const MODERATE: i64 = 32;
+
+/// So many sizes are made small in turn: decisions take time.
+const TURNS: usize = 4;
+
+/// Cycles of a call besides its loops: what is faster than this makes no difference.
+const CALL: f64 = 2000.0;
+
+/// What one more version must save of the geometric mean, to be worth its code.
+const WORTH: f64 = 0.02;
+
+/// Fewer points than this are not worth several threads.
+const SMALL: i64 = 1 << 15;
+
+/// The versions, each with the condition under which it runs if none before it does.
+///
+/// # Errors
+/// As [`super::versions`].
+pub(super) fn any(w: &Wanted, context: &Context, known: &Sizes) -> Result<Vec<Version>, Diagnostic> {
+    let large = sizes::examples(w.set.module, w.set.func, known);
+    // Values of a search are for the sizes that it was for.
+    let params = Values::new();
+    let one = Machine { threads: 1, ..w.set.machine.clone() };
+    let made = |(machine, sizes): &(&Machine, Sizes)| {
+        best(&Setting { machine, params: &params, ..w.set }, context, sizes)
+    };
+    let mut first = made(&(w.set.machine, large.clone()))?;
+    let free: Vec<&str> = large.keys().map(String::as_str).filter(|n| !known.contains_key(*n)).collect();
+    if first.taken.computes.is_empty() {
+        return on_many_or_one(w, first, || made(&(&one, large.clone())));
+    }
+    let text = format!(
+        "decisions are for any sizes, as for {}: known sizes give faster code",
+        free.iter().map(|n| format!("{n} = {}", large[*n])).collect::<Vec<_>>().join(", ")
+    );
+    first.notes.push(text);
+    // The model is of CPUs.
+    if w.set.model.is_some_and(|m| m != DEFAULT_MODEL) {
+        return Ok(vec![first]);
+    }
+    let resized = |change: &dyn Fn(&str, i64) -> i64| -> Sizes {
+        let one = |(n, v): (&String, &i64)| {
+            (n.clone(), if free.contains(&n.as_str()) { change(n, *v).min(*v) } else { *v })
+        };
+        large.iter().map(one).collect()
+    };
+    let windows = sizes::windows(w.set.module, w.set.func);
+    let turns = free.iter().filter(|n| !windows.iter().any(|w| w == **n)).take(TURNS);
+    let mut others: Vec<(&Machine, Sizes)> =
+        turns.map(|thin| (w.set.machine, resized(&|n, v| if n == *thin { THIN } else { v }))).collect();
+    others.push((&one, resized(&|_, _| MODERATE)));
+    if w.set.machine.threads > 1 {
+        others.push((&one, large.clone()));
+    }
+    // An example that no decisions fit has no version.
+    let mut versions = vec![first];
+    versions.extend(others.iter().flat_map(made));
+    let points = sizes::spread(w.set.module, w.set.func, known);
+    let cost = |v: &Version| -> Vec<f64> {
+        let at = |p: &Sizes| (lathe_model::estimate(&v.func, p, w.set.machine).cycles() + CALL).ln();
+        points.iter().map(at).collect()
+    };
+    let costs = each(&versions, cost);
+    let list = decision_list(&costs, &conditions(&free, &points));
+    let take = |(n, condition): (usize, Option<Expr>)| Version { condition, ..versions[n].clone() };
+    let mut out: Vec<Version> = list.into_iter().map(take).collect();
+    let notes = std::mem::take(&mut versions[0].notes);
+    out.iter_mut().for_each(|v| v.notes.clear());
+    out[0].notes = notes;
+    Ok(out)
+}
+
+/// What has no decisions for index notation: on all threads where the sizes multiply to much, on one elsewhere.
+fn on_many_or_one(
+    w: &Wanted,
+    mut large: Version,
+    small: impl FnOnce() -> Result<Version, Diagnostic>,
+) -> Result<Vec<Version>, Diagnostic> {
+    if w.set.machine.threads < 2 || !on_threads(&large.func) {
+        return Ok(vec![large]);
+    }
+    let mut small = small()?;
+    small.notes.clear();
+    let names: Vec<&str> = w.set.func.sizes.iter().map(|b| &*b.name).collect();
+    large.condition = product(&names).map(|p| compare(BinOp::Ge, p, SMALL));
+    Ok(vec![large, small])
+}
+
+fn on_threads(f: &Function) -> bool {
+    let mut found = false;
+    visit::walk(&f.body, &mut |s, _| {
+        found |= s.as_loop().is_some_and(|l| l.exec == Executor::Cpu);
+        !found
+    });
+    found
+}
+
+fn product(names: &[&str]) -> Option<Expr> {
+    let times = |a, b| Expr::Binary(BinOp::Mul, Box::new(a), Box::new(b));
+    names.iter().map(|n| Expr::Name((*n).to_string())).reduce(times)
+}
+
+fn compare(op: BinOp, a: Expr, value: i64) -> Expr {
+    Expr::Binary(op, Box::new(a), Box::new(Expr::Value(Value::Int(value))))
+}
+
+/// A set of points.
+type Set = u128;
+
+/// Conditions on free sizes, with the points at which each holds: comparisons of a size, or of the product of all, with
+/// a power of two, and two of these together.
+fn conditions(free: &[&str], points: &[Sizes]) -> Vec<(Set, Expr)> {
+    let holding = |value: &dyn Fn(&Sizes) -> f64, op: BinOp, limit: i64| -> Set {
+        let holds = |p: &Sizes| match op {
+            BinOp::Lt => value(p) < limit as f64,
+            _ => value(p) >= limit as f64,
+        };
+        points.iter().enumerate().filter(|(_, p)| holds(p)).fold(0, |set, (n, _)| set | 1 << n)
+    };
+    let mut single = Vec::new();
+    for op in [BinOp::Lt, BinOp::Ge] {
+        for name in free {
+            for limit in (1..10).map(|e| 1 << e) {
+                let of = |p: &Sizes| p[*name] as f64;
+                single.push((holding(&of, op, limit), compare(op, Expr::Name((*name).to_string()), limit)));
+            }
+        }
+        if free.len() > 1
+            && let Some(all) = product(free)
+        {
+            for limit in (3..13).map(|e| 1 << (2 * e)) {
+                let of = |p: &Sizes| free.iter().map(|n| p[*n] as f64).product();
+                single.push((holding(&of, op, limit), compare(op, all.clone(), limit)));
+            }
+        }
+    }
+    let mut out: Vec<(Set, Expr)> = Vec::new();
+    let mut add = |set: Set, e: &dyn Fn() -> Expr| {
+        // The simplest of those that say the same of these points.
+        if set != 0 && out.iter().all(|o| o.0 != set) {
+            out.push((set, e()));
+        }
+    };
+    for (set, e) in &single {
+        add(*set, &|| e.clone());
+    }
+    for (n, (a, x)) in single.iter().enumerate() {
+        for (b, y) in &single[n + 1..] {
+            add(a & b, &|| Expr::Binary(BinOp::And, Box::new(x.clone()), Box::new(y.clone())));
+        }
+    }
+    out
+}
+
+/// Versions by their number, each with its condition, the last without one; `costs` has the logarithm of the cycles of
+/// every version at every point.
+fn decision_list(costs: &[Vec<f64>], conditions: &[(Set, Expr)]) -> Vec<(usize, Option<Expr>)> {
+    let points = costs.first().map_or(0, Vec::len);
+    let total = |v: usize| costs[v].iter().sum::<f64>();
+    let default = (0..costs.len()).min_by(|a, b| total(*a).total_cmp(&total(*b))).unwrap_or_default();
+    let mut now = costs[default].clone();
+    let mut out = vec![(default, None)];
+    while out.len() < MOST {
+        let mut found: Option<(f64, usize, usize)> = None;
+        for (v, cost) in costs.iter().enumerate() {
+            let gains: Vec<f64> = now.iter().zip(cost).map(|(a, b)| a - b).collect();
+            for (c, (set, _)) in conditions.iter().enumerate() {
+                let gain = (0..points).filter(|p| set >> p & 1 == 1).map(|p| gains[p]).sum();
+                if found.is_none_or(|f| gain > f.0) {
+                    found = Some((gain, v, c));
+                }
+            }
+        }
+        let Some((_, v, c)) = found.filter(|f| f.0 > WORTH * points as f64) else { break };
+        for (p, now) in now.iter_mut().enumerate() {
+            if conditions[c].0 >> p & 1 == 1 {
+                *now = costs[v][p];
+            }
+        }
+        out.insert(0, (v, Some(conditions[c].1.clone())));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_takes_each_version_where_it_is_best_and_none_that_gains_little() {
+        let sizes = |m: i64, n: i64| BTreeMap::from([("M".to_string(), m), ("N".to_string(), n)]);
+        let points: Vec<Sizes> =
+            [1, 4, 20, 100, 700].iter().flat_map(|m| [1, 6, 50, 300].map(|n| sizes(*m, n))).collect();
+        let all = conditions(&["M", "N"], &points);
+        let of = |cost: &dyn Fn(i64, i64) -> f64| -> Vec<f64> {
+            points.iter().map(|p| cost(p["M"], p["N"])).collect()
+        };
+        let general = of(&|_, _| 10.0);
+        let thin = of(&|_, n| if n < 8 { 9.0 } else { 13.0 });
+        let product = of(&|m, n| if m * n >= 4096 { 8.0 } else { 12.0 });
+        let hardly = of(&|m, _| if m == 1 { 9.95 } else { 11.0 });
+        let text = |list: Vec<(usize, Option<Expr>)>| -> Vec<(usize, String)> {
+            list.into_iter().map(|(v, c)| (v, c.map_or(String::new(), |c| c.to_string()))).collect()
+        };
+        let got = text(decision_list(&[general.clone(), thin, product, hardly.clone()], &all));
+        assert_eq!(
+            got.iter().map(|(v, c)| (*v, c.as_str())).collect::<Vec<_>>(),
+            [(1, "N < 8 and M * N < 1024"), (2, "M * N >= 4096"), (0, "")]
+        );
+        assert_eq!(text(decision_list(&[general, hardly], &all)), [(0, String::new())]);
+    }
+}
