@@ -54,7 +54,7 @@ RATIOS: dict[str, tuple[dict[str, int], dict[str, Any], str, str]] = {
     "runge_kutta": ({"N": 1000}, {"steps": 100}, "x", ""),
     "particle": ({"N": 400}, {"steps": 5, "dt": 0.01}, "p,v,m", ""),
     "determinant": ({"N": 11, "S": 2048}, {}, "A", "scalar"),
-    "hand": ({"S": 1, "C": 400, "B": 22, "V": 544}, {"parent": "parents", "side": 1.0}, "theta,u", "jacobian"),
+    "hand": ({"C": 400, "B": 22, "V": 544, "W": 544}, {"parent": "parents", "side": 1.0}, "theta,u", "jacobian"),
     "hydro": ({"P": 9261, "E": 8000}, {"steps": 5, "dt": 0.001, "corner": "corners", "face": "faces"}, "x,v,energy", ""),
     "lattice": ({"X": 128, "Y": 128}, {"T": 10, "omega": 0.9}, "f", ""),
     "lookup": ({"L": 20000, "N": 60, "G": 1000, "M": 12, "J": 30}, {"grid": "sorted"}, "table,density", ""),
@@ -153,7 +153,11 @@ def arguments(kernel: Any, sizes: dict[str, int], given: dict[str, Any], seed: i
     return made
 
 
-def shortest(runs: list[Callable[[], Any]], rounds: int = 7, seconds: float = 0.5) -> list[float]:
+#: What is measured takes part in rounds for so long.
+SECONDS = float(os.environ.get("LATHE_ROWS_SECONDS", "0.5"))
+
+
+def shortest(runs: list[Callable[[], Any]], rounds: int = 7, seconds: float = SECONDS) -> list[float]:
     """Seconds of each, in interleaved rounds: the shortest. Short runs are repeated within a round."""
     best, spent, times = [math.inf] * len(runs), [0.0] * len(runs), []
     for run in runs:
@@ -190,8 +194,7 @@ def bound(kernel: Any, args: list[Any], threads: int, **options: Any) -> Callabl
     return run
 
 
-def ratios(threads: int) -> list[dict[str, Any]]:
-    rows = []
+def ratios(threads: int, rows: list[dict[str, Any]], save: Callable[[], None]) -> None:
     for name, (sizes, given, wrt, kind) in RATIOS.items():
         try:
             f = lathe.load(EXAMPLES / f"{name}.lathe", f"{name}_f64" if name in ("kmeans", "logsumexp") else name)
@@ -205,7 +208,7 @@ def ratios(threads: int) -> list[dict[str, Any]]:
         except Exception as e:
             rows.append({"kernel": name, "error": f"{type(e).__name__}: {e}"[:300]})
             print(name, rows[-1]["error"], flush=True)
-    return rows
+        save()
 
 
 def tree(where: Path, command: str, target: str, options: list[str], name: str) -> Path:
@@ -289,7 +292,7 @@ def libraries(threads: int) -> list[dict[str, Any]]:
                 except Exception as e:
                     row["errors"][tool] = f"{type(e).__name__}: {e}"[:300]
                     del found[tool]
-            for tool, s in zip(found, shortest([run for run, _ in found.values()], rounds=11, seconds=0.8), strict=True):
+            for tool, s in zip(found, shortest([run for run, _ in found.values()], rounds=11), strict=True):
                 row["ms"][tool] = s * 1e3
             rows.append(row)
             print(name, count, {t: round(v, 3) for t, v in row["ms"].items()}, row["errors"], flush=True)
@@ -298,8 +301,13 @@ def libraries(threads: int) -> list[dict[str, Any]]:
 
 def by_lathe(name: str, args: list[Any], bars: list[np.ndarray], wrt: list[str], threads: int) -> Any:
     d = lathe.vjp(lathe.kernel(LIBRARIES, name), wrt)
-    run = bound(d, [np.array(a) if np.ndim(a) else a for a in [*args, *bars]], threads)
-    return run, lambda r: list(r) if isinstance(r, tuple) else [np.asarray(r)]
+    copies = [np.array(a) if np.ndim(a) else a for a in [*args, *bars]]
+    inputs = [p[2] for p in d.parameters if p[1] != "out"]
+    sizes = {n: extent for type_, a in zip(inputs, copies, strict=True)
+             for n, extent in zip(re.findall(r"[^,\[\]]+", type_.partition("[")[2]), np.shape(a), strict=True) if n.strip().isidentifier()}
+    run = bound(d, copies, threads, specialize={n.strip(): extent for n, extent in sizes.items()})
+    # A cotangent that is given is changed into that of the beginning.
+    return run, lambda r: list(r) if isinstance(r, tuple) else [np.asarray(copies[-1] if r is None else r)]
 
 
 def jacobi_of(u: Any, steps: int, put: Callable[[Any, Any], Any]) -> Any:
@@ -456,14 +464,21 @@ def main() -> None:
     options.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     args = options.parse_args()
     report: dict[str, Any] = {"machine": processor(), "processors": len(os.sched_getaffinity(0))}
-    sections = {"ratios": lambda: ratios(args.threads), "order": lambda: order(args.trees, args.lathe), "norm": lambda: norm(args.trees, args.lathe),
+
+    def save() -> None:
+        if args.json:
+            args.json.write_text(json.dumps(report))
+
+    sections: dict[str, Callable[[], Any]] = {"ratios": list, "order": lambda: order(args.trees, args.lathe), "norm": lambda: norm(args.trees, args.lathe),
                 "libraries": lambda: libraries(args.threads), "repeats": lambda: repeats(args.trees, args.lathe, args.threads)}
     for name in args.sections or sections:
         begin = time.perf_counter()
-        report[name] = sections[name]()
+        if name == "ratios":
+            ratios(args.threads, report.setdefault(name, []), save)
+        else:
+            report[name] = sections[name]()
         print(f"{name}: {time.perf_counter() - begin:.0f} s", file=sys.stderr)
-        if args.json:
-            args.json.write_text(json.dumps(report))
+        save()
     if args.json or args.sections:
         print(text(report))
     else:

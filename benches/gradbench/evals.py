@@ -209,11 +209,11 @@ def ba_jacobian(data: Any) -> Prepared:
     """The Jacobian in rows: two of 15 elements an observation (camera, point, weight), then one element a weight."""
     cameras, points, w, camera, point, seen = observations(data)
     n, m, p = data["n"], data["m"], data["p"]
-    own, blocks, of_weights = np.empty((p, 15)), np.empty((p, 2, 15)), np.empty(p)
-    one, zero = np.ones(p), np.zeros(p)
-    across = call("reprojection", "observation_vjp", own, seen, one, zero)
-    down = call("reprojection", "observation_vjp", own, seen, zero, one)
-    by_weight = call("reprojection", "confidence_vjp", w, one)
+    # A direction for each of the two results.
+    across, down = (np.tile(unit, (p, 1)) for unit in np.eye(2))
+    blocks, of_weights = np.empty((p, 15, 2)), np.empty(p)
+    both = call("reprojection", "observation_vjp", cameras, points, w, camera, point, seen, np.zeros((p, 15)), across, down)
+    by_weight = call("reprojection", "confidence_vjp", w, np.ones(p))
     rows = np.concatenate([np.arange(2 * p + 1) * 15, 30 * p + 1 + np.arange(p)])
     columns = np.empty((p, 2, 15), dtype=np.int64)
     columns[:, :, :11] = (11 * camera[:, None] + np.arange(11))[:, None, :]
@@ -221,9 +221,7 @@ def ba_jacobian(data: Any) -> Prepared:
     columns[:, :, 14] = (11 * n + 3 * m + np.arange(p))[:, None]
 
     def run() -> tuple[np.ndarray, ...]:
-        own[:, :11], own[:, 11:14], own[:, 14] = cameras[camera], points[point], w
-        across(out=blocks[:, 0])
-        down(out=blocks[:, 1])
+        both(out=blocks)
         by_weight(out=of_weights)
         return rows, columns, blocks, of_weights
 
@@ -231,12 +229,12 @@ def ba_jacobian(data: Any) -> Prepared:
         # The first observation's elements and the last of all.
         rows, columns, blocks, of_weights = result
         return {"rows": [*rows[:30].tolist(), int(rows[-1])], "cols": [*columns.ravel()[:30].tolist(), 11 * n + 3 * m + p - 1],
-                "vals": [*blocks.ravel()[:30].tolist(), float(of_weights[-1])]}
+                "vals": [*blocks[0].T.ravel().tolist(), float(of_weights[-1])]}
 
     return run, output
 
 
-# ht: hand tracking. The Jacobian is one call with a pose for each direction: the parameters one by one, and two for the places on
+# ht: hand tracking. The Jacobian is one call with a direction for each column: the parameters one by one, and two for the places on
 # triangles, of which every point has its own.
 
 
@@ -253,28 +251,28 @@ def hand(data: Any) -> tuple[np.ndarray, np.ndarray, tuple[Any, ...]]:
     found = ints(data["data"]["correspondences"])
     u = floats(data["us"], -1, 2)
     triangle = ints(model["triangles"])[found] if len(u) else np.repeat(found[:, None], 3, axis=1)
+    used, corners = np.unique(triangle, return_inverse=True)
     rest = (bend, turn, ints(model["parents"]), floats(model["base_relatives"]), floats(model["inverse_base_absolutes"]),
             floats(model["base_positions"]), floats(model["weights"]), -1.0 if model["is_mirrored"] else 1.0,
-            np.ascontiguousarray(triangle), floats(data["data"]["points"]))
+            ints(used), ints(corners.reshape(triangle.shape)), floats(data["data"]["points"]))
     return floats(data["theta"]), u if len(u) else np.zeros((len(found), 2)), rest
 
 
 def ht_objective(data: Any) -> Prepared:
     theta, u, rest = hand(data)
-    return call("hand", None, theta[None], u[None], *rest), flat
+    return call("hand", None, theta, u, *rest), flat
 
 
 def ht_jacobian(data: Any) -> Prepared:
     theta, u, rest = hand(data)
     first = 2 if len(data["us"]) else 0
-    poses = first + 26
-    along_theta, along_u = np.zeros((poses, 26)), np.zeros((poses, *u.shape))
-    along_theta[first:] = np.eye(26)
+    columns = first + 26
+    along_theta, along_u = np.zeros((26, columns)), np.zeros((*u.shape, columns))
+    along_theta[:, first:] = np.eye(26)
     for k in range(first):
-        along_u[k, :, k] = 1
-    thetas, us = np.tile(theta, (poses, 1)), np.tile(u, (poses, 1, 1))
-    tangents = call("hand", "hand_jvp", thetas, us, *rest, along_theta, along_u)
-    return tangents, lambda results: results[1].reshape(poses, -1).T.tolist()
+        along_u[:, k, k] = 1
+    tangents = call("hand", "hand_jvp", theta, u, *rest, along_theta, along_u)
+    return tangents, lambda results: results[1].reshape(-1, columns).tolist()
 
 
 # particle and saddle: optima of functions that are made of derivatives. What is optimized is a program of kernels; its derivative

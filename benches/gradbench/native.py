@@ -100,7 +100,7 @@ def given(module: str, data: Any) -> Given:
             return make([n, m, p], x, np.tile(joined(data["feat"]), p), results=3 * p, derivatives=31 * p, of=-1)
         case "ht":
             model = data["data"]["model"]
-            bones, vertices, points = len(model["parents"]), len(model["base_positions"]), len(data["data"]["points"])
+            bones, points = len(model["parents"]), len(data["data"]["points"])
             bend, turn = np.full(bones, 26), np.full(bones, 26)
             for finger in range(5):
                 for joint in range(3):
@@ -108,11 +108,14 @@ def given(module: str, data: Any) -> Given:
                 turn[2 + 4 * finger] = 7 + 4 * finger
             found, wide = np.array(data["data"]["correspondences"]), len(data["us"]) > 0
             corners = np.array(model["triangles"])[found] if wide else np.repeat(found[:, None], 3, axis=1)
-            constants = joined(model["base_relatives"], model["inverse_base_absolutes"], model["base_positions"], model["weights"],
+            # The vertices that points need.
+            used, corners = np.unique(corners, return_inverse=True)
+            base, weights = np.array(model["base_positions"])[used], np.array(model["weights"])[used]
+            constants = joined(model["base_relatives"], model["inverse_base_absolutes"], base, weights,
                                [-1.0 if model["is_mirrored"] else 1.0], data["data"]["points"])
-            return make([bones, vertices, points, int(wide)], joined(data["theta"], data["us"]), constants,
+            return make([bones, len(used), points, int(wide)], joined(data["theta"], data["us"]), constants,
                         np.concatenate([bend, turn, model["parents"], corners.ravel()]), results=3 * points,
-                        derivatives=3 * points * (28 if wide else 26), scratch=60 * bones + 3 * vertices + 9 * points, of=-1)
+                        derivatives=3 * points * (28 if wide else 26), scratch=60 * bones + 3 * len(used) + 9 * points, of=-1)
     raise KeyError(module)
 
 

@@ -51,10 +51,6 @@ def tools() -> dict[str, Prepare]:
                 found[name] = lambda module, given, d, to=to: eager.MODULES[module](to, given, d)
         except ImportError as e:
             print(f"without {name}: {e}", file=sys.stderr)
-    if "LATHE_GRADBENCH_ENZYME" in os.environ:
-        import enzyme
-
-        found["enzyme"] = enzyme.prepare
     found["ADOL-C"], found["differences"], found["by hand"] = native.adolc, native.differences, native.by_hand
     return found
 

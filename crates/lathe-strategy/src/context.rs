@@ -18,6 +18,9 @@ pub const STEPS: u64 = 100_000;
 /// A step costs what the tree is large: so many nodes of trees may be looked at for each node of the first one.
 pub(crate) const WORK: u64 = 400;
 
+/// So many more for each step that is written: a sequence of many steps on a large tree ends, too.
+pub(crate) const EACH: u64 = 8;
+
 /// What smaller trees are taken for.
 pub(crate) const LEAST: u64 = 1_000;
 

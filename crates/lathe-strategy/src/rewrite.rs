@@ -18,7 +18,7 @@ pub use record::{evidence, replace_at, replay_nodes};
 
 use crate::bind::call;
 use crate::codes;
-use crate::context::{Context, LEAST, WORK};
+use crate::context::{Context, EACH, LEAST, WORK};
 use crate::evidence::{Evidence, Obligation, Refusal};
 use crate::node::{Entry, Node, Vocabulary, Why};
 use crate::syntax::{ArgValue, Argument, Strategy};
@@ -81,7 +81,8 @@ fn rewrite_within<N: Node>(
         let mut e = Engine::new(context, words, state.clone(), explain, &searched);
         e.rooted = tree.focused();
         e.callers = callers.to_vec();
-        e.left = tree.cost().max(LEAST).saturating_mul(WORK);
+        let passes = WORK.saturating_add(strategy.written().saturating_mul(EACH));
+        e.left = tree.cost().max(LEAST).saturating_mul(passes);
         let result = e.strategy(strategy).and_then(|code| e.run(&code, &tree));
         (e, result)
     };

@@ -146,6 +146,17 @@ impl Strategy {
         }
     }
 
+    /// How many steps are written in it, less those of arguments.
+    pub(crate) fn written(&self) -> u64 {
+        match self {
+            Strategy::Id | Strategy::Fail(_) => 0,
+            Strategy::Call { .. } => 1,
+            Strategy::Seq(all) | Strategy::Choice(all) => all.iter().map(Strategy::written).sum(),
+            Strategy::At(s, _) => s.written(),
+            Strategy::If { then, other, .. } => then.written() + other.written(),
+        }
+    }
+
     /// Whether a step of that name stands anywhere in it, in arguments, too.
     pub fn calls(&self, name: &str) -> bool {
         match self {

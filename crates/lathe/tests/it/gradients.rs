@@ -64,3 +64,17 @@ fn derivatives_of_examples_are_what_the_interpreter_says() {
         }
     }
 }
+
+/// The steps of many computes are a long strategy on a large tree; it is not taken for one without end.
+#[test]
+fn all_of_a_large_derivative_is_scheduled() {
+    let file = files().into_iter().find(|f| f.ends_with("mixture.lathe")).expect("the example");
+    let p = Program::open(&file).unwrap_or_else(|e| panic!("{e}"));
+    let f = p.kernel(Some("mixture_vjp")).expect("a kernel");
+    let sizes = [("N", 1000), ("D", 10), ("K", 25), ("E", 45)].map(|(n, v)| (n.to_string(), v)).into();
+    let how = How { strategy: Some("auto".into()), sizes, ..How::default() };
+    let machine = Machine::named("x86-64-v3").expect("is known");
+    let schedule = lathe::schedule(&p, f, &how, &machine).unwrap_or_else(|e| panic!("{e}"));
+    let notes: Vec<&String> = schedule.versions.iter().flat_map(|v| &v.notes).collect();
+    assert!(notes.iter().all(|n| !n.contains("E0608")), "{notes:?}");
+}
