@@ -23,6 +23,19 @@ def commit():
     return said.stdout.strip() or "unknown"
 
 
+def instruction_set():
+    """What rivals use of this machine, which decides what they are told."""
+    try:
+        with open("/proc/cpuinfo") as f:
+            return "AVX-512" if " avx512f" in f.read() else "AVX2"
+    except OSError:
+        return "AVX2"
+
+
+# OpenBLAS's name of the processors with an instruction set.
+CORETYPE = {"AVX-512": "SkylakeX", "AVX2": "Haswell"}
+
+
 def misses(goal, ratio, share=None):
     """Whether a goal is not met: `>= 0.95` of the best rival, or `>= min(1.2 x best, 0.92 x roofline)` with the reached `share` of
     the ceiling. Nothing is known of others."""

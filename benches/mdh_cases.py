@@ -128,19 +128,39 @@ def by_numba(f):
     return make
 
 
-def by_openblas(batch, m, n, k, transposed=False):
+def by_openblas(batch, m, n, k, transposed=False, over=False):
+    """`over`: the threads share the batch, not each product."""
     def make(ins, outs, threads):
-        f, run = lib(OPENBLAS).cblas_sgemm, rivals().mdh_sgemm
-        args = (f, I(transposed), I(batch), I(m), I(n), I(k), ptr(ins[0]), ptr(ins[1]), ptr(outs[0]))
+        l, run = lib(OPENBLAS), rivals().mdh_sgemm
+        args = (l.cblas_sgemm, I(transposed), I(batch), I(m), I(n), I(k), ptr(ins[0]), ptr(ins[1]), ptr(outs[0]), threads if over else 1)
+
+        def call(times=1):
+            # Other candidates of the same process have other wishes.
+            l.openblas_set_num_threads(1 if over else threads)
+            run(*args, I(times))
+        return call, None
+    return make
+
+
+def by_onednn(batch, m, n, k, transposed=False, over=False):
+    def make(ins, outs, threads):
+        run = rivals().mdh_dnnl_sgemm
+        args = (I(transposed), I(batch), I(m), I(n), I(k), ptr(ins[0]), ptr(ins[1]), ptr(outs[0]), threads if over else 1)
         return (lambda times=1: run(*args, I(times))), None
     return make
 
 
-def by_onednn(batch, m, n, k, transposed=False):
+def by_primitive(what, function, sizes):
+    """A primitive of oneDNN on the arrays of a row: `function` opens it."""
     def make(ins, outs, threads):
-        run = rivals().mdh_dnnl_sgemm
-        args = (I(transposed), I(batch), I(m), I(n), I(k), ptr(ins[0]), ptr(ins[1]), ptr(outs[0]))
-        return (lambda times=1: run(*args, I(times))), None
+        l = rivals()
+        opened = getattr(l, function)
+        opened.restype = ctypes.c_void_p
+        x = opened(*[I(v) for v in sizes], *[ptr(a) for a in (*ins, outs[0])])
+        if not x:
+            raise RuntimeError(f"oneDNN has no such {what}")
+        x = ctypes.c_void_p(x)
+        return (lambda times=1: l.mdh_primitive_run(x, I(times))), None
     return make
 
 
@@ -254,7 +274,9 @@ def batched(b, m, n, k):
     return Case(BLAS, f"{LINEAR}:batched_matmul", dict(B=b, I=m, J=n, K=k), floats((b, m, k), (b, k, n), (b, m, n)),
                 lambda a, x: a.astype(np.float64) @ x, 64e-7 * k, 2.0 * b * m * n * k, "GFLOP/s",
                 ">= min(1.2 x best, 0.92 x roofline)",
-                {"OpenBLAS": by_openblas(b, m, n, k), "oneDNN": by_onednn(b, m, n, k), "XLA": by_xla(lambda a, x: a @ x)},
+                {"OpenBLAS": by_openblas(b, m, n, k), "oneDNN": by_onednn(b, m, n, k), "XLA": by_xla(lambda a, x: a @ x),
+                 "OpenBLAS, batch on threads": by_openblas(b, m, n, k, over=True),
+                 "oneDNN, batch on threads": by_onednn(b, m, n, k, over=True)},
                 contraction("bik,bkj->bij", (b, m, k), (b, k, n)))
 
 
@@ -337,14 +359,22 @@ def conv2d(n):
 
 
 def onednn_conv(n, h, w, c, k, r, s, stride):
+    return by_primitive("convolution", "mdh_conv_open", (n, h, w, c, k, r, s, stride))
+
+
+def as_convolution(n, h, w, c, k, r, s, stride):
+    """Capsules as the plain convolution that they are: rows of matrices are images, what is summed and what is left are
+    channels. Arrays are brought into these orders once, outside of all measurements."""
+    p, q = (h - r) // stride + 1, (w - s) // stride + 1
+
     def make(ins, outs, threads):
-        l = rivals()
-        l.mdh_conv_open.restype = ctypes.c_void_p
-        x = l.mdh_conv_open(*[I(v) for v in (n, h, w, c, k, r, s, stride)], ptr(ins[0]), ptr(ins[1]), ptr(outs[0]))
-        if not x:
-            raise RuntimeError("oneDNN has no such convolution")
-        x = ctypes.c_void_p(x)
-        return (lambda times=1: l.mdh_conv_run(x, I(times))), None
+        image, f = aligned((n, 4, h, w, c, 4), np.float32), aligned((k, 4, r, s, c, 4), np.float32)
+        image[...] = ins[0].transpose(0, 4, 1, 2, 3, 5)
+        f[...] = ins[1].transpose(0, 5, 1, 2, 3, 4)
+        out = aligned((n, 4, p, q, k, 4), np.float32)
+        call, _ = onednn_conv(4 * n, h, w, 4 * c, 4 * k, r, s, stride)((image, f), (out,), threads)
+        call.keep = image, f
+        return call, lambda: out.transpose(0, 2, 3, 4, 1, 5)
     return make
 
 
@@ -391,7 +421,8 @@ def capsule(n, h, w, c, k, r, s, stride):
     kernel = "mcc_capsule" if stride == 1 else "mcc_capsule_stride2"
     return Case(DEEP, f"mdh/convolution.lathe:{kernel}", dict(N=n, H=h, W=w, C=c, K=k, R=r, S=s, MI=4, MJ=4, MK=4),
                 floats((n, h, w, c, 4, 4), (k, r, s, c, 4, 4), (n, p, q, k, 4, 4)), want, 1e-4 * r * s * c,
-                2.0 * n * p * q * k * r * s * c * 64, "GFLOP/s", "capsule >= 2 over XLA", {"XLA": by_xla(jax_capsule)},
+                2.0 * n * p * q * k * r * s * c * 64, "GFLOP/s", "capsule >= 2 over XLA",
+                {"XLA": by_xla(jax_capsule), "oneDNN, as a convolution": as_convolution(n, h, w, c, k, r, s, stride)},
                 convolution(n, h, w, c, k, r, s, stride, 4))
 
 
@@ -567,7 +598,8 @@ def softmax(m, n):
         e = np.exp(x.astype(np.float64) - x.max(1, keepdims=True))
         return e / e.sum(1, keepdims=True)
     return Case(FUSED, "mdh/fused.lathe:softmax", dict(M=m, N=n), floats((m, n), (m, n)), want, 1e-5, 8.0 * m * n, "GB/s", ">= 1.0 over XLA",
-                {"XLA": by_xla(lambda x: __import__("jax").nn.softmax(x, axis=1))})
+                {"XLA": by_xla(lambda x: __import__("jax").nn.softmax(x, axis=1)),
+                 "oneDNN": by_primitive("softmax", "mdh_softmax_open", (m, n))})
 
 
 def layer_norm(m, n):
@@ -580,7 +612,7 @@ def layer_norm(m, n):
         d = x - x.mean(1, keepdims=True)
         return d / __import__("jax").numpy.sqrt((d * d).mean(1, keepdims=True) + 1e-5) * g + b
     return Case(FUSED, "mdh/fused.lathe:layer_norm", dict(M=m, N=n), floats((m, n), (n,), (n,), (m, n)), want, 1e-3, 8.0 * m * n, "GB/s",
-                ">= 1.0 over XLA", {"XLA": by_xla(jax_norm)})
+                ">= 1.0 over XLA", {"XLA": by_xla(jax_norm), "oneDNN": by_primitive("layer normalization", "mdh_layer_norm_open", (m, n))})
 
 
 def attention(h, t, d):

@@ -15,7 +15,7 @@ order (see bench.py). A figure is the median of the ratios per round to the best
 when the means of Lathe and of the best rival are known to 5 % with 99 % confidence, or when its time is over.
 """
 import argparse, json, math, os, platform, re, subprocess, sys, time
-from interleaved import commit, misses
+from interleaved import CORETYPE, commit, instruction_set, misses
 from mdh_search import NAMED, all_of, long_search, process, rival, said, said_rival, tune
 from mdh_table import table
 
@@ -81,7 +81,9 @@ def child(name, threads, rounds, seconds):
     row = case.build(name, threads, {"tuned": tuned["params"]} if tuned.get("params") else {})
     made = time.perf_counter() - begin
     out = timed(row, rounds, seconds)
-    print(json.dumps({"threads": threads, "commit": commit(), "group": case.group, "unit": row["unit"], "goal": row["goal"], "peak": row["peak"],
+    from mdh_rivals import searched
+    trials = next((s["trials"] for s in (searched(name, t) for t in (threads, 3 - threads)) if s), None) if case.tvm else None
+    print(json.dumps({"threads": threads, "commit": commit(), "instructions": instruction_set(), "trials": trials, "group": case.group, "unit": row["unit"], "goal": row["goal"], "peak": row["peak"],
                       "failed": row["failed"], "made_s": made, "took_s": time.perf_counter() - begin, **out}))
 
 
@@ -141,12 +143,18 @@ def versions():
     cargo = open(os.path.join(HERE, "harness", "Cargo.lock")).read()
     crate = lambda n: re.search(rf'name = "{n}"\nversion = "([^"]+)"', cargo).group(1)
     gcc = subprocess.run(["gcc", "-dumpfullversion"], capture_output=True, text=True).stdout.strip()
-    return {"OpenBLAS": f"{dpkg('libopenblas0-pthread')}, OPENBLAS_CORETYPE=SkylakeX (AVX-512)", "oneDNN": f"{dpkg('libdnnl2')} (AVX-512)",
-            "gemm": f"{crate('gemm')} (AVX-512)", "XLA": f"jax {have('jax')} (AVX-512)", "TVM": f"{have('apache-tvm')}, scheduled by hand, "
-            "for this CPU (AVX-512)", "TVM MetaSchedule": f"{have('apache-tvm')}, cost model of xgboost {have('xgboost-cpu')}, for this CPU (AVX-512)",
-            "Halide": f"{have('halide')}, scheduled by hand (AVX-512)",
-            "Halide auto": f"{have('halide')}, the fastest of Mullapudi2016, Adams2019 and Li2018 (AVX-512)", "numpy": have("numpy"), "opt_einsum": have("opt_einsum"),
-            "numba": f"{have('numba')} (LLVM, for this CPU)", "C": f"gcc {gcc} -O3 -march=native, written with AVX-512 and streaming stores"}
+    from mdh_rivals import BATCH, POPULATION
+    isa = instruction_set()
+    flags = os.environ.get("XLA_FLAGS", "").strip()
+    return {"OpenBLAS": f"{dpkg('libopenblas0-pthread')}, OPENBLAS_CORETYPE={CORETYPE[isa]} ({isa})", "oneDNN": f"{dpkg('libdnnl2')} ({isa})",
+            "gemm": f"{crate('gemm')} ({isa})",
+            "XLA": f"jax {have('jax')} ({isa}), compiled for the row's sizes, {f'XLA_FLAGS={flags}' if flags else 'no XLA_FLAGS'}, as many threads as the "
+            "process has processors; of calls under 0.2 ms, one that does nothing on the same arrays is taken off",
+            "TVM": f"{have('apache-tvm')}, scheduled by hand, for this CPU ({isa})", "TVM MetaSchedule": f"{have('apache-tvm')}, cost model of xgboost {have('xgboost-cpu')}, "
+            f"batches of {BATCH}, a population of {POPULATION}, for this CPU ({isa}); trials are in the table of rows",
+            "Halide": f"{have('halide')}, scheduled by hand ({isa})",
+            "Halide auto": f"{have('halide')}, the fastest of Mullapudi2016, Adams2019 and Li2018 ({isa})", "numpy": have("numpy"), "opt_einsum": have("opt_einsum"),
+            "numba": f"{have('numba')} (LLVM, for this CPU)", "C": f"gcc {gcc} -O3 -march=native, written with GCC's vectors and streaming stores ({isa})"}
 
 
 def main():

@@ -47,7 +47,9 @@ def speed(results, keys):
         mine = [c for n, c in r["candidates"].items() if n.startswith("lathe")]
         best = r.get("best", "–")
         rival = r["candidates"].get(best)
-        rival = f"{best}, {rival['median_s'] * 1e3:.3g} ms [{rival['min_s'] * 1e3:.3g}..{rival['max_s'] * 1e3:.3g}]" if rival else "–"
+        # How much a rival that searches had measured.
+        searched = f" ({r['trials']} trials)" if best == "TVM MetaSchedule" and r.get("trials") is not None else ""
+        rival = f"{best}{searched}, {rival['median_s'] * 1e3:.3g} ms [{rival['min_s'] * 1e3:.3g}..{rival['max_s'] * 1e3:.3g}]" if rival else "–"
         ceiling = f"{max(c['rate'] for c in mine) / r['peak'] * 100:.0f} % of {r['peak']:.0f} {r['unit']}" if mine and r["unit"] != "Gpairs/s" else "–"
         out.append(f"| {r['name']} | {r['threads']} | {auto_cell(r)} | {tuned_cell(results, key, r)} | {rival} | {ceiling} | {r['goal']}{short(r)} |")
         for n in ("lathe auto", "lathe tuned"):

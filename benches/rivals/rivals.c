@@ -1,42 +1,41 @@
-// Hand-written AVX-512 rivals of the memory-bound examples, and the ceilings of the machine.
-// Streaming stores where the output is not read again; rows whose start is not aligned are peeled.
-// Built by benches/setup.sh: gcc -O3 -march=native -fopenmp -shared -fPIC.
-#include <immintrin.h>
-#include <omp.h>
-#include <stdint.h>
-#include <stddef.h>
+// Hand-written rivals of the memory-bound examples, and the ceilings of the machine, by vectors of the machine that they are
+// compiled for. Streaming stores where the output is not read again. Built by benches/setup.sh.
+#include "stream.h"
 
-#define RESTRICT __restrict__
+#include <omp.h>
+#include <stddef.h>
 
 // ---- ceilings ----------------------------------------------------------------------------------
 
-// 16 independent chains of zmm FMAs; inline assembly, because compilers drop FMAs whose results are unused.
-// Returns the number of floating-point operations done by one thread.
+#if defined(__AVX512F__)
+#define KEEP(x) __asm__ volatile("" : "+v"(x))
+#elif defined(__x86_64__)
+#define KEEP(x) __asm__ volatile("" : "+x"(x))
+#else
+#define KEEP(x) __asm__ volatile("" : "+w"(x))
+#endif
+
+// Independent chains of multiplications and additions, in one instruction where the machine has it; as many as 16 registers
+// hold. They are kept, because compilers drop what is not used. Returns the number of floating-point operations.
 double peak_f32(int64_t iterations) {
-  for (int64_t i = 0; i < iterations; i++) {
-    __asm__ volatile(
-        "vfmadd231ps %%zmm16,%%zmm17,%%zmm0\n vfmadd231ps %%zmm16,%%zmm17,%%zmm1\n"
-        "vfmadd231ps %%zmm16,%%zmm17,%%zmm2\n vfmadd231ps %%zmm16,%%zmm17,%%zmm3\n"
-        "vfmadd231ps %%zmm16,%%zmm17,%%zmm4\n vfmadd231ps %%zmm16,%%zmm17,%%zmm5\n"
-        "vfmadd231ps %%zmm16,%%zmm17,%%zmm6\n vfmadd231ps %%zmm16,%%zmm17,%%zmm7\n"
-        "vfmadd231ps %%zmm16,%%zmm17,%%zmm8\n vfmadd231ps %%zmm16,%%zmm17,%%zmm9\n"
-        "vfmadd231ps %%zmm16,%%zmm17,%%zmm10\n vfmadd231ps %%zmm16,%%zmm17,%%zmm11\n"
-        "vfmadd231ps %%zmm16,%%zmm17,%%zmm12\n vfmadd231ps %%zmm16,%%zmm17,%%zmm13\n"
-        "vfmadd231ps %%zmm16,%%zmm17,%%zmm14\n vfmadd231ps %%zmm16,%%zmm17,%%zmm15\n"
-        :
-        :
-        : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12",
-          "xmm13", "xmm14", "xmm15");
+  vf x = splat(1), y = splat(0);
+  vf a = x, b = x, c = x, d = x, e = x, f = x, g = x, h = x, i = x, j = x, k = x, l = x;
+  for (int64_t t = 0; t < iterations; t++) {
+    KEEP(x); KEEP(y);
+    a += x * y, b += x * y, c += x * y, d += x * y, e += x * y, f += x * y;
+    g += x * y, h += x * y, i += x * y, j += x * y, k += x * y, l += x * y;
+    KEEP(a); KEEP(b); KEEP(c); KEEP(d); KEEP(e); KEEP(f);
+    KEEP(g); KEEP(h); KEEP(i); KEEP(j); KEEP(k); KEEP(l);
   }
-  return (double)iterations * 16 * 16 * 2;
+  return (double)iterations * LANES * 12 * 2;
 }
 
 void copy_f32(const float *RESTRICT a, float *RESTRICT b, int64_t n, int threads) {
 #pragma omp parallel for num_threads(threads) schedule(static)
   for (int64_t block = 0; block < n / 256; block++)
-    for (int64_t i = block * 256; i < block * 256 + 256; i += 16) _mm512_stream_ps(b + i, _mm512_loadu_ps(a + i));
+    for (int64_t i = block * 256; i < block * 256 + 256; i += LANES) stream_v(b + i, load_v(a + i));
   for (int64_t i = n / 256 * 256; i < n; i++) b[i] = a[i];
-  _mm_sfence();
+  streamed();
 }
 
 // Sums n elements, each thread in so many places side by side: what of that is fastest tells how fast memory is read.
@@ -46,22 +45,21 @@ float read_f32(const float *RESTRICT a, int64_t n, int threads, int streams) {
   {
     int64_t each = n / threads / streams / 64 * 64;
     const float *mine = a + each * streams * omp_get_thread_num();
-    __m512 s[4] = {_mm512_setzero_ps(), _mm512_setzero_ps(), _mm512_setzero_ps(), _mm512_setzero_ps()};
-    for (int64_t i = 0; i < each; i += 64)
+    vf s[4] = {};
+    for (int64_t i = 0; i < each; i += 4 * LANES)
       for (int k = 0; k < streams; k++)
-        for (int u = 0; u < 4; u++) s[u] = _mm512_add_ps(s[u], _mm512_loadu_ps(mine + k * each + i + 16 * u));
-    sum += _mm512_reduce_add_ps(_mm512_add_ps(_mm512_add_ps(s[0], s[1]), _mm512_add_ps(s[2], s[3])));
+        for (int u = 0; u < 4; u++) s[u] += load_v(mine + k * each + i + LANES * u);
+    sum += sum_v((s[0] + s[1]) + (s[2] + s[3]));
   }
   return sum;
 }
 
 void triad_f64(const double *RESTRICT a, const double *RESTRICT b, double *RESTRICT c, int64_t n, int threads) {
-  const __m512d s = _mm512_set1_pd(3.0);
 #pragma omp parallel for num_threads(threads) schedule(static)
   for (int64_t block = 0; block < n / 256; block++)
-    for (int64_t i = block * 256; i < block * 256 + 256; i += 8)
-      _mm512_stream_pd(c + i, _mm512_fmadd_pd(s, _mm512_loadu_pd(b + i), _mm512_loadu_pd(a + i)));
-  _mm_sfence();
+    for (int64_t i = block * 256; i < block * 256 + 256; i += BYTES / 8)
+      stream_v((float *)(c + i), (vf)(3.0 * (vd) * (const vd_anywhere *)(b + i) + (vd) * (const vd_anywhere *)(a + i)));
+  streamed();
 }
 
 // ---- calls in a row -----------------------------------------------------------------------------
@@ -85,19 +83,20 @@ void repeat_dnnl(dnnl_fn f, int64_t m, int64_t n, int64_t k, const float *a, con
 // ---- rivals ------------------------------------------------------------------------------------
 
 static float dot_part(const float *RESTRICT a, const float *RESTRICT b, int64_t n) {
-  __m512 s[8];
-  for (int u = 0; u < 8; u++) s[u] = _mm512_setzero_ps();
+  vf s[8] = {};
   int64_t i = 0;
-  for (; i + 128 <= n; i += 128)
-    for (int u = 0; u < 8; u++)
-      s[u] = _mm512_fmadd_ps(_mm512_loadu_ps(a + i + 16 * u), _mm512_loadu_ps(b + i + 16 * u), s[u]);
-  for (; i < n; i += 16) {
-    __mmask16 m = n - i >= 16 ? 0xffff : (__mmask16)((1u << (n - i)) - 1);
-    s[0] = _mm512_fmadd_ps(_mm512_maskz_loadu_ps(m, a + i), _mm512_maskz_loadu_ps(m, b + i), s[0]);
+  if (n < LANES) {
+    float sum = 0;
+    for (; i < n; i++) sum += a[i] * b[i];
+    return sum;
   }
+  for (; i + 8 * LANES <= n; i += 8 * LANES)
+    for (int u = 0; u < 8; u++) s[u] += load_v(a + i + LANES * u) * load_v(b + i + LANES * u);
+  for (; i + LANES <= n; i += LANES) s[0] += load_v(a + i) * load_v(b + i);
+  if (i < n) s[1] += last_v(a, n, n - i) * last_v(b, n, n - i);
   for (int u = 4; u; u /= 2)
-    for (int v = 0; v < u; v++) s[v] = _mm512_add_ps(s[v], s[v + u]);
-  return _mm512_reduce_add_ps(s[0]);
+    for (int v = 0; v < u; v++) s[v] += s[v + u];
+  return sum_v(s[0]);
 }
 
 void dot_f32(const float *a, const float *b, float *c, int64_t n, int threads) {
@@ -113,78 +112,57 @@ void dot_f32(const float *a, const float *b, float *c, int64_t n, int threads) {
 
 // y = A x, four rows at a time.
 void matvec_f32(const float *RESTRICT a, const float *RESTRICT x, float *RESTRICT y, int64_t m, int64_t k, int threads) {
+  const int64_t four = k < LANES ? 0 : m / 4;
 #pragma omp parallel for num_threads(threads) schedule(static)
-  for (int64_t i0 = 0; i0 < m / 4; i0++) {
+  for (int64_t i0 = 0; i0 < four; i0++) {
     const float *r = a + i0 * 4 * k;
-    __m512 s[8];
-    for (int u = 0; u < 8; u++) s[u] = _mm512_setzero_ps();
+    vf s[8] = {};
     int64_t j = 0;
-    for (; j + 32 <= k; j += 32) {
-      __m512 x0 = _mm512_loadu_ps(x + j), x1 = _mm512_loadu_ps(x + j + 16);
+    for (; j + 2 * LANES <= k; j += 2 * LANES) {
+      vf x0 = load_v(x + j), x1 = load_v(x + j + LANES);
       for (int u = 0; u < 4; u++) {
-        s[2 * u] = _mm512_fmadd_ps(_mm512_loadu_ps(r + u * k + j), x0, s[2 * u]);
-        s[2 * u + 1] = _mm512_fmadd_ps(_mm512_loadu_ps(r + u * k + j + 16), x1, s[2 * u + 1]);
+        s[2 * u] += load_v(r + u * k + j) * x0;
+        s[2 * u + 1] += load_v(r + u * k + j + LANES) * x1;
       }
     }
-    for (int u = 0; u < 4; u++) {
-      float t = _mm512_reduce_add_ps(_mm512_add_ps(s[2 * u], s[2 * u + 1]));
-      for (int64_t q = j; q < k; q++) t += r[u * k + q] * x[q];
-      y[i0 * 4 + u] = t;
-    }
+    for (; j + LANES <= k; j += LANES)
+      for (int u = 0; u < 4; u++) s[2 * u] += load_v(r + u * k + j) * load_v(x + j);
+    if (j < k)
+      for (int u = 0; u < 4; u++) s[2 * u + 1] += last_v(r + u * k, k, k - j) * last_v(x, k, k - j);
+    for (int u = 0; u < 4; u++) y[i0 * 4 + u] = sum_v(s[2 * u] + s[2 * u + 1]);
   }
-  for (int64_t i = m / 4 * 4; i < m; i++) y[i] = dot_part(a + i * k, x, k);
+  for (int64_t i = four * 4; i < m; i++) y[i] = dot_part(a + i * k, x, k);
 }
 
-static inline __m512 star5(const float *RESTRICT p, int64_t w, __m512 c) {
-  __m512 v = _mm512_add_ps(_mm512_loadu_ps(p), _mm512_loadu_ps(p - w));
-  v = _mm512_add_ps(v, _mm512_loadu_ps(p + w));
-  v = _mm512_add_ps(v, _mm512_add_ps(_mm512_loadu_ps(p - 1), _mm512_loadu_ps(p + 1)));
-  return _mm512_mul_ps(v, c);
-}
-
-static inline int64_t to_aligned(const float *p) { return (int64_t)((64 - ((uintptr_t)p & 63)) & 63) / 4; }
+#define STAR5(k, t) \
+  r = (load_##k(p + j) + load_##k(p + j - w) + load_##k(p + j + w) + (load_##k(p + j - 1) + load_##k(p + j + 1))) * scale
 
 // b = c (a + four neighbours): a is (n + 2) x (n + 2), b is n x n.
 void jacobi2d_f32(const float *RESTRICT a, float *RESTRICT b, float scale, int64_t n, int threads) {
-  const __m512 c = _mm512_set1_ps(scale);
   const int64_t w = n + 2;
 #pragma omp parallel for num_threads(threads) schedule(static)
   for (int64_t i = 0; i < n; i++) {
     const float *p = a + (i + 1) * w + 1;
-    float *q = b + i * n;
-    int64_t j = 0, first = to_aligned(q);
-    for (; j < first && j < n; j++) q[j] = (p[j] + p[j - w] + p[j + w] + (p[j - 1] + p[j + 1])) * scale;
-    for (; j + 16 <= n; j += 16) _mm512_stream_ps(q + j, star5(p + j, w, c));
-    for (; j < n; j++) q[j] = (p[j] + p[j - w] + p[j + w] + (p[j - 1] + p[j + 1])) * scale;
+    ROW(b + i * n, n, STAR5);
   }
-  _mm_sfence();
+  streamed();
 }
 
-// b = c (a + six neighbours): a is (n + 2)^3, b is n^3; j is blocked so that three planes stay in the second-level cache.
+#define STAR7(k, t)                                                                                           \
+  r = (load_##k(p + j) + load_##k(p + j - s) + load_##k(p + j + s) + load_##k(p + j - w) + load_##k(p + j + w) + \
+       load_##k(p + j - 1) + load_##k(p + j + 1)) * scale
+
+// b = c (a + six neighbours): a is (n + 2)^3, b is n^3; rows are blocked so that three planes stay in the second-level cache.
 void jacobi3d_f32(const float *RESTRICT a, float *RESTRICT b, float scale, int64_t n, int threads) {
-  const __m512 c = _mm512_set1_ps(scale);
   const int64_t w = n + 2, s = w * w, tile = 64;
 #pragma omp parallel for num_threads(threads) schedule(static)
-  for (int64_t jo = 0; jo < n; jo += tile)
+  for (int64_t yo = 0; yo < n; yo += tile)
     for (int64_t i = 0; i < n; i++)
-      for (int64_t j = jo; j < (jo + tile < n ? jo + tile : n); j++) {
-        const float *p = a + (i + 1) * s + (j + 1) * w + 1;
-        float *q = b + (i * n + j) * n;
-        int64_t k = 0, first = to_aligned(q);
-        for (; k < first && k < n; k++)
-          q[k] = (p[k] + p[k - s] + p[k + s] + p[k - w] + p[k + w] + p[k - 1] + p[k + 1]) * scale;
-        for (; k + 16 <= n; k += 16) {
-          __m512 v = _mm512_add_ps(_mm512_loadu_ps(p + k), _mm512_loadu_ps(p + k - s));
-          v = _mm512_add_ps(v, _mm512_loadu_ps(p + k + s));
-          v = _mm512_add_ps(v, _mm512_loadu_ps(p + k - w));
-          v = _mm512_add_ps(v, _mm512_loadu_ps(p + k + w));
-          v = _mm512_add_ps(v, _mm512_loadu_ps(p + k - 1));
-          v = _mm512_add_ps(v, _mm512_loadu_ps(p + k + 1));
-          _mm512_stream_ps(q + k, _mm512_mul_ps(v, c));
-        }
-        for (; k < n; k++) q[k] = (p[k] + p[k - s] + p[k + s] + p[k - w] + p[k + w] + p[k - 1] + p[k + 1]) * scale;
+      for (int64_t y = yo; y < (yo + tile < n ? yo + tile : n); y++) {
+        const float *p = a + (i + 1) * s + (y + 1) * w + 1;
+        ROW(b + (i * n + y) * n, n, STAR7);
       }
-  _mm_sfence();
+  streamed();
 }
 
 // Two-plane heat equation without tiling in time, vectorized by the compiler: the loop that time tiling is compared with.

@@ -1,12 +1,8 @@
-// Hand-written rivals of the stencils in examples/patterns: one row at a time, the widest vectors, streaming stores. A
+// Hand-written rivals of the stencils in examples/patterns: one row at a time, the machine's vectors, streaming stores. A
 // border of one cell (two for gaussian) surrounds the input. Built into rivals.so by benches/setup.sh.
 #include "stream.h"
 
-#include <math.h>
-
-static inline v16 sqrt_v(v16 x) { return (v16)_mm512_sqrt_ps((__m512)x); }
-static inline float sqrt_s(float x) { return sqrtf(x); }
-static inline v16 clip_v(v16 x) { return (v16)_mm512_max_ps(_mm512_setzero_ps(), _mm512_min_ps(_mm512_set1_ps(1), (__m512)x)); }
+static inline vf clip_v(vf x) { return max_v(splat(0), min_v(splat(1), x)); }
 static inline float clip_s(float x) { return fmaxf(0, fminf(1, x)); }
 
 #define G_ROW(k, d, a, b, c) ((a) * (load_##k(p + j + (d) * w - 2) + load_##k(p + j + (d) * w + 2)) + \
@@ -21,7 +17,7 @@ void gaussian_f32(const float *RESTRICT a, float *RESTRICT b, int64_t n, int thr
     const float *p = a + (i + 2) * w + 2;
     ROW(b + i * n, n, GAUSSIAN);
   }
-  _mm_sfence();
+  streamed();
 }
 
 #define AT(k, o) load_##k(p + j + (o))
@@ -35,7 +31,7 @@ void gradient_f32(const float *RESTRICT a, float *RESTRICT b, int64_t n, int thr
     const float *p = a + (i + 1) * w + 1;
     ROW(b + i * n, n, GRADIENT);
   }
-  _mm_sfence();
+  streamed();
 }
 
 #define HOTSPOT2D(k, t) t c = AT(k, 0); r = c + load_##k(power + i * n + j) + sy * (AT(k, -w) + AT(k, w) - 2.f * c) + \
@@ -49,7 +45,7 @@ void hotspot2d_f32(const float *RESTRICT a, const float *RESTRICT power, float *
     const float *p = a + (i + 1) * w + 1;
     ROW(b + i * n, n, HOTSPOT2D);
   }
-  _mm_sfence();
+  streamed();
 }
 
 #define SRAD(k, t) t h = AT(k, 0), d0 = AT(k, -w) - h, d1 = AT(k, w) - h, d2 = AT(k, -1) - h, d3 = AT(k, 1) - h; \
@@ -64,7 +60,7 @@ void srad_f32(const float *RESTRICT a, float *RESTRICT b, float q0, int64_t n, i
     const float *p = a + (i + 1) * w + 1;
     ROW(b + i * n, n, SRAD);
   }
-  _mm_sfence();
+  streamed();
 }
 
 // In three dimensions rows are blocked, so that three planes of a block stay in the second-level cache.
@@ -84,7 +80,7 @@ void hotspot3d_f32(const float *RESTRICT a, const float *RESTRICT power, float *
     const float *p = a + (i + 1) * pl + (y + 1) * w + 1;
     ROW(b + (i * n + y) * n, n, HOTSPOT3D);
   }
-  _mm_sfence();
+  streamed();
 }
 
 // The inner cells of a row have six neighbours less the walls beside the row; the two at its ends one less.
@@ -101,5 +97,5 @@ void acoustic_f32(const float *RESTRICT before, const float *RESTRICT a, const f
     const float around = 6.f - (i == 0) - (i == n - 1) - (y == 0) - (y == n - 1);
     ROW(b + (i * n + y) * n, n, ACOUSTIC);
   }
-  _mm_sfence();
+  streamed();
 }
