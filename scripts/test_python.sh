@@ -8,28 +8,9 @@ cd "$(dirname "$0")/.."
 wheel=$(bash scripts/wheel.sh)
 room=$(mktemp -d)
 trap 'rm -rf "$room"' EXIT
-unzip -q "$wheel" -d "$room/wheel"
-# What the wheel needs of the machine: the C library, and nothing of LLVM.
-needs=$(ldd "$room"/wheel/lathe/_lathe*.so | awk '{print $1}')
-for library in $needs; do
-  case $library in
-    linux-vdso.so.1 | libm.so.6 | libgcc_s.so.1 | libc.so.6 | libdl.so.2 | librt.so.1 | libpthread.so.0 | */ld-linux-*) ;;
-    *) printf 'the wheel needs %s, which a machine may not have\n' "$library" >&2; exit 1 ;;
-  esac
-done
-# The C library of Debian 12 is enough.
-newest=$(objdump -T "$room"/wheel/lathe/_lathe*.so | grep -o 'GLIBC_[0-9.]*' | sort -Vu | tail -n 1)
-if [ "$(printf '%s\nGLIBC_2.36\n' "$newest" | sort -V | tail -n 1)" != GLIBC_2.36 ]; then
-  printf 'the wheel needs %s, which Debian 12 does not have\n' "$newest" >&2
-  exit 1
-fi
-# glibc keeps 1,664 bytes of each thread for all libraries that are loaded late and need theirs at once: PyTorch's OpenMP
-# must find room beside ours.
-threads_own=$(readelf -lW "$room"/wheel/lathe/_lathe*.so | awk '$1 == "TLS" { print $6 }')
-if [ "$((threads_own))" -gt 900 ]; then
-  printf 'the wheel needs %s bytes of thread-local memory, more than 900\n' "$((threads_own))" >&2
-  exit 1
-fi
+# What is in it, and what it needs of a machine.
+(cd scripts && python3 test_wheel_contents.py 2>"$room/contents.log") || { cat "$room/contents.log" >&2; exit 1; }
+python3 scripts/wheel_contents.py "$wheel" "$(uname -m)"
 "${LATHE_PYTHON:-python3}" -m venv "$room/env"
 more=()
 cp crates/lathe-python/tests/requirements.txt "$room/requirements.txt"
