@@ -1,6 +1,6 @@
 # The two commands are `make demo` and `make test`; both install what is missing first.
 SHELL := /bin/bash
-.PHONY: demo lint test test-long test-python test-oldest test-newest test-torch test-types setup install wheel doc bench gradbench device-bundle fuzz races clean
+.PHONY: demo lint test test-long test-python test-oldest test-newest test-torch test-types setup install wheel doc bench gradbench derivatives device-bundle fuzz races clean
 
 setup:
 	@bash scripts/setup.sh
@@ -63,6 +63,10 @@ bench: setup
 # Lathe and JAX on GradBench's evals; `python3` is one with the Python package and JAX.
 gradbench:
 	taskset -c 0 python3 benches/gradbench/table.py
+
+# Gradients beside what they are gradients of, on one thread and on all; docs/derivatives-results.md.
+derivatives:
+	python3 benches/derivative_rows.py
 
 # Cubins and their launches for benches/device/rows.py, which needs nothing else of Lathe.
 device-bundle: setup

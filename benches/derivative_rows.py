@@ -3,7 +3,7 @@
 optimization beside the other order; a norm in a loop; gradients of libraries' kernels beside PyTorch and JAX; repetitions of what
 accumulates. Writes docs/derivatives-results.md.
 
-    python3 benches/derivative_rows.py [--json FILE] [--lathe COMMAND] [--trees FOLDER] [--threads N] [SECTION…]
+    python3 benches/derivative_rows.py [--json FILE | --from FILE…] [--lathe COMMAND] [--trees FOLDER] [--threads N] [SECTION…]
 
 Sections are ratios, order, norm, libraries, repeats. Runs are interleaved; times are the shortest of some rounds. Trees that the
 command line makes are kept in FOLDER; where they all are, no command is needed.
@@ -461,8 +461,18 @@ def main() -> None:
     options.add_argument("--json", type=Path)
     options.add_argument("--lathe", default=str(ROOT / "target/release/lathe"))
     options.add_argument("--trees", type=Path, default=ROOT / "target/derivatives")
+    options.add_argument("--from", type=Path, nargs="+", dest="made", help="writes the page from files that --json wrote")
     options.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     args = options.parse_args()
+    page = ROOT / "docs/derivatives-results.md"
+    if args.made:
+        parts = [json.loads(file.read_text()) for file in args.made]
+        merged: dict[str, Any] = {}
+        for part in parts:
+            for key, value in part.items():
+                merged[key] = merged[key] + value if key == "libraries" and key in merged else value
+        page.write_text(text(merged | {"processors": max(part["processors"] for part in parts)}))
+        return
     report: dict[str, Any] = {"machine": processor(), "processors": len(os.sched_getaffinity(0))}
 
     def save() -> None:
@@ -482,7 +492,7 @@ def main() -> None:
     if args.json or args.sections:
         print(text(report))
     else:
-        (ROOT / "docs/derivatives-results.md").write_text(text(report))
+        page.write_text(text(report))
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 """How long Lathe and other tools take for GradBench's evals, primal and derivative, on one core: interleaved rounds. Results are
 compared with those of derivatives written by hand before anything is measured. Writes docs/gradbench-results.md.
 
-    taskset -c 0 python3 benches/gradbench/table.py [--json FILE] [--seconds S] [--tools lathe,jax,…] [EVAL…]
+    taskset -c 0 python3 benches/gradbench/table.py [--json FILE | --from FILE] [--seconds S] [--tools lathe,jax,…] [EVAL…]
 
 Tools that are not installed are left out.
 """
@@ -51,6 +51,10 @@ def tools() -> dict[str, Prepare]:
                 found[name] = lambda module, given, d, to=to: eager.MODULES[module](to, given, d)
         except ImportError as e:
             print(f"without {name}: {e}", file=sys.stderr)
+    if "LATHE_GRADBENCH_ENZYME" in os.environ:
+        import enzyme
+
+        found["Enzyme"] = enzyme.prepare
     found["ADOL-C"], found["differences"], found["by hand"] = native.adolc, native.differences, native.by_hand
     return found
 
@@ -71,8 +75,8 @@ def shortest(runs: list[Callable[[], Any]], seconds: float, rounds: int = ROUNDS
         for k, run in enumerate(runs):
             if spent[k] < seconds:
                 begin = time.perf_counter()
-                run()
-                took = time.perf_counter() - begin
+                result = run()
+                took = result if getattr(run, "own_clock", False) else time.perf_counter() - begin
                 best[k], spent[k] = min(best[k], took * 1e3), spent[k] + took
     return best
 
@@ -192,8 +196,13 @@ def main() -> None:
     arguments.add_argument("evals", nargs="*")
     arguments.add_argument("--json", type=Path)
     arguments.add_argument("--seconds", type=float, default=1.0, help="a function of a tool takes part in rounds for so long")
+    arguments.add_argument("--from", type=Path, dest="made", help="writes the page from a file that --json wrote")
     arguments.add_argument("--tools", help="of all that are installed")
     args = arguments.parse_args()
+    page = Path(__file__).resolve().parents[2] / "docs/gradbench-results.md"
+    if args.made:
+        page.write_text(text(json.loads(args.made.read_text())))
+        return
     warnings.filterwarnings("ignore")
     by = {name: prepare for name, prepare in tools().items() if not args.tools or name in args.tools.split(",") or name == "lathe"}
     report: dict[str, Any] = {"machine": processor(), "versions": versions(), "tools": list(by), "rows": [], "nested": []}
@@ -218,7 +227,7 @@ def main() -> None:
                 save()
     save()
     if not args.evals and not args.json:
-        (Path(__file__).resolve().parents[2] / "docs/gradbench-results.md").write_text(text(report))
+        page.write_text(text(report))
     else:
         print(text(report))
 

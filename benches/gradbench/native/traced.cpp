@@ -61,7 +61,7 @@ extern "C" void ba_d(const long *n, const int *at, const double *c, const double
         std::copy_n(x + q % n[0] * 11, 11, own);
         std::copy_n(x + n[0] * 11 + q % n[1] * 3, 3, own + 11);
         own[14] = x[n[0] * 11 + n[1] * 3 + q];
-        if (q == 0) record(ba<adouble>, n, at, c, own, 15, 2, 0, 12);
+        if (q == 0) record(ba<adouble>, n, at, c, own, 15, 2, 0, 16);
         jacobian(1, 2, 15, own, rows);
         std::copy_n(by[0], 30, g + 30 * q);
         g[30 * n[2] + q] = -2 * own[14];
