@@ -69,6 +69,8 @@ enum Loads {
     Redirected,
     /// They stay: they are from elements that the statement leaves alone.
     Kept,
+    /// These and other accesses may stay.
+    Either,
 }
 
 struct Check<'e> {
@@ -93,7 +95,7 @@ impl Check<'_> {
             return Err("one copy of a window is staged".into());
         }
         self.ranks()?;
-        let mut examined = self.redirected(Loads::Redirected)?;
+        let mut examined = self.redirected(Loads::Either)? + self.others_apart()?;
         let (mut copied, mut filled) = (Vec::new(), Vec::new());
         for s in self.s.enter {
             for leaf in leaves(s, &[array, buffer].into())? {
@@ -189,14 +191,14 @@ impl Check<'_> {
         let mut missed = false;
         self.each(self.s.used, &mut Vec::new(), &mut |_, a, load| {
             let here = a.view.buffer().filter(|b| [array, buffer].contains(b));
-            missed |= here.is_some_and(|b| (b == array) != kept(load));
+            missed |= loads != Loads::Either && here.is_some_and(|b| (b == array) != kept(load));
             now.extend(here.map(|_| a.clone()));
         });
         if missed || was.len() != now.len() {
             return Err(format!("not every access to `{}` was redirected", self.m.array.name));
         }
         for ((items, a, kept), b) in was.iter().zip(&now) {
-            if *kept && a == b {
+            if a == b && (*kept || loads == Loads::Either) {
                 continue;
             }
             let plain = a.view == View::Buffer(array) && b.view == View::Buffer(buffer);
@@ -211,6 +213,46 @@ impl Check<'_> {
             }
         }
         Ok(was.len())
+    }
+
+    /// What still goes to the array, while the buffer stands for the window, writes nothing of the window, and reads
+    /// nothing of it where the buffer is written. Gives how many accesses were examined.
+    fn others_apart(&self) -> Result<usize, String> {
+        let (array, buffer) = (self.m.array.id, self.m.buffer.id);
+        let used = leaves(self.s.used, &[array, buffer].into())?;
+        let all = || used.iter().flat_map(|l| l.touches.iter().map(move |t| (l, t)));
+        let written = all().any(|(_, t)| t.buffer == buffer && t.role.writes());
+        let mut examined = 0;
+        for (l, t) in all().filter(|(_, t)| t.buffer == array && (written || t.role.writes())) {
+            examined += 1;
+            if !self.outside(l, t) {
+                return Err(format!(
+                    "`{}` may access an element of `{}` that `{}` stands for",
+                    l.label, self.m.array.name, self.m.buffer.name
+                ));
+            }
+        }
+        Ok(examined)
+    }
+
+    /// An access to the array touches nothing of the window.
+    fn outside(&self, leaf: &Leaf, touch: &Touch) -> bool {
+        let (mut builder, outer, cell) = self.start();
+        let mut x = Copy::new(&mut builder, &outer, leaf, &Place::of(touch));
+        for (c, holds) in &touch.when {
+            builder.assert(&mut x.scope, c, *holds);
+        }
+        let Some(indices) = touch.indices.as_ref().filter(|i| i.len() == cell.len()) else { return false };
+        let mut scope = outer.clone();
+        for ((e, c), d) in indices.iter().zip(&cell).zip(self.m.window) {
+            let at = builder.value(&mut x.scope, e);
+            let (lo, n) = (builder.value(&mut scope, &d.lo), builder.value(&mut scope, &d.size));
+            let Some(there) = lo.combine(1, c, d.step) else { return false };
+            builder.system.push(eq(&at, &there));
+            builder.system.ge(c, &Lin::default());
+            builder.system.push(gt(&n, c));
+        }
+        solve(&builder.system) == Answer::Empty
     }
 
     /// Every access of a subtree with what surrounds it, in a fixed order.

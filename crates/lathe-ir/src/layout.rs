@@ -30,6 +30,23 @@ impl Layout {
         self.steps.is_empty()
     }
 
+    /// The dimension along which elements are next to one another in memory, of an array of that many dimensions; of a tiled
+    /// one, within a tile. `None` if there is none.
+    pub fn innermost(&self, rank: usize) -> Option<usize> {
+        let mut dims: Vec<usize> = (0..rank).collect();
+        for step in &self.steps {
+            match step {
+                LayoutStep::Permute(order) => {
+                    dims = order.iter().map(|d| dims.get(*d).copied()).collect::<Option<_>>()?;
+                }
+                LayoutStep::Tile { dim, .. } => dims.insert(dim + 1, *dims.get(*dim)?),
+                LayoutStep::Pad { .. } => {}
+                LayoutStep::Swizzle { .. } | LayoutStep::Distribute { .. } => return None,
+            }
+        }
+        dims.last().copied()
+    }
+
     /// Physical subscripts are the logical ones: at most there is room between rows.
     pub fn keeps_subscripts(&self) -> bool {
         self.steps.iter().all(|s| matches!(s, LayoutStep::Pad { .. }))

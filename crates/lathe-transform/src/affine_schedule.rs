@@ -11,7 +11,7 @@ use lathe_analysis::affine::{self, BandPlan, Fuse, Member, Schedule, Tree};
 use lathe_analysis::{Env, within_work};
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::visit::{self, Path};
-use lathe_ir::{Binder, Expr, Function, Reduce, Scalar, Stage, Stmt, StmtKind, Store, VarId, build};
+use lathe_ir::{Access, Binder, Expr, Function, Reduce, Scalar, Stage, Stmt, StmtKind, Store, VarId, build};
 use lathe_poly::simplify::simplify_stmt;
 use lathe_poly::{Affine, Ranges};
 use lathe_strategy::evidence::Kind;
@@ -39,6 +39,9 @@ rule! {
     /// * `parallel: outer` runs the outermost loop whose iterations are independent on host threads; where there is
     ///   none, loops inside are tried. `parallel: wavefront` also takes tiles that depend on one another, along the
     ///   diagonals of the first two tile loops (it needs `tile:`). `parallel: none` is the default.
+    /// * `blocks: 64` makes a blocked algorithm: the loop that is summed over runs in blocks; in each of them, rows and
+    ///   columns of the block come first, and then one nest updates all that is beyond it. The loops of that nest end
+    ///   in `.rest`, and stay plain: they are those of a matrix product.
     ///
     /// **Legal** if every dependence keeps its order and every instance is run once, which is checked as for every
     /// step. Refused (`E0625`): bounds or conditions around loops that are not affine, variables and local arrays that
@@ -58,7 +61,7 @@ rule! {
     /// strategy s for lu = affine_schedule(k, vector: vector(f64))
     /// ```
     pub static RULE = affine_schedule, version 1,
-        (loop: optional Loop, fuse: optional Word, tile: optional Int, vector: optional Int, jam: optional Int, lanes: optional Word, parallel: optional Word),
+        (loop: optional Loop, fuse: optional Word, tile: optional Int, vector: optional Int, jam: optional Int, lanes: optional Word, parallel: optional Word, blocks: optional Int),
         apply,
         "polyhedral scheduling: computes new loops for all statements of a nest: fused, interchanged, skewed, tiled, with vector lanes inside";
 }
@@ -74,6 +77,8 @@ struct Wanted {
     /// A loop runs on threads; tiles on diagonals do, too.
     threads: bool,
     wavefront: bool,
+    /// How wide the blocks of the loop are that is summed over; 1: there are none.
+    blocks: i64,
 }
 
 /// The widest tiles, the most lanes and copies.
@@ -117,7 +122,7 @@ pub fn proposals(cursor: &Cursor, all: &[Args]) -> Vec<Result<Function, Refusal>
         }
         let of = known.iter().find(|k| k.0 == wanted.fuse).map(|k| &k.1);
         let made = of.map_or(Err(String::new()), |s| {
-            let s = &with_lanes(s.clone()?, &wanted);
+            let s = &with_lanes(in_blocks(s.clone()?, &wanted)?, &wanted);
             let mut func = bounded.clone();
             let new = affine::generate(s, &plans(s, &wanted), SPLITS[0], &mut func.next_id)?;
             let new = simplify_stmt(&new, &mut Ranges::at(&bounded, &path));
@@ -186,6 +191,7 @@ impl Wanted {
             apart: args.opt_word(rule, "lanes", 5, &["dense", "any"])? == Some("any"),
             threads: matches!(parallel, Some("outer" | "wavefront")),
             wavefront: parallel == Some("wavefront"),
+            blocks: number("blocks", 7, MOST[0])?,
         };
         match (wanted.lanes as u64).is_power_of_two() {
             true => Ok(wanted),
@@ -226,7 +232,8 @@ fn one(work: &mut Work, path: &Path, wanted: &Wanted) -> Result<(), Refusal> {
     let refuse = |why: String| refusal(&old, &why);
     let before = work.func().clone();
     let env = Env::at(work.module(), &before, path);
-    let s = with_lanes(affine::schedule(&env, &old, wanted.fuse).map_err(refuse)?, wanted);
+    let s = affine::schedule(&env, &old, wanted.fuse).and_then(|s| in_blocks(s, wanted)).map_err(refuse)?;
+    let s = with_lanes(s, wanted);
     let plans = plans(&s, wanted);
     let mut refused = None;
     // What is split often may be too much to be decided about; conditions instead of pieces cost time, but little code.
@@ -289,6 +296,22 @@ fn refusal(nest: &Stmt, why: &str) -> Refusal {
         .into_refusal(RULE.signature.name)
 }
 
+/// The schedule with the first loop in blocks that sums, if blocks are asked for.
+fn in_blocks(s: Schedule, wanted: &Wanted) -> Result<Schedule, String> {
+    if wanted.blocks < 2 {
+        return Ok(s);
+    }
+    let moves: Vec<_> = (0..s.units.len()).map(|u| s.directions(u)).collect();
+    for (band, (units, members)) in bands(&s).into_iter().enumerate() {
+        for m in (0..members).filter(|m| Along::of(&s, (band, *m), &units, &moves).reduces) {
+            if let Some(made) = s.blocked(band, m, wanted.blocks) {
+                return Ok(made);
+            }
+        }
+    }
+    Err("no loop that is summed over has others beyond it, so that there are no blocks".into())
+}
+
 /// The schedule with inner loops distributed where that is necessary for vectorization: isl keeps tilable loops together.
 fn with_lanes(s: Schedule, wanted: &Wanted) -> Schedule {
     let mut best = (laned(&s, wanted), s);
@@ -326,6 +349,7 @@ fn bands(s: &Schedule) -> Vec<(Vec<usize>, usize)> {
         match t {
             Tree::Leaf => {}
             Tree::Sequence(parts) => parts.iter().for_each(|(inside, t)| of(t, inside, out)),
+            Tree::Blocks { child, .. } => of(child, units, out),
             Tree::Band { members, child, .. } => {
                 out.push((units.to_vec(), members.len()));
                 of(child, units, out);
@@ -362,6 +386,14 @@ fn walk(
         Tree::Leaf => {}
         Tree::Sequence(parts) => {
             parts.iter().for_each(|(inside, t)| walk(s, t, inside, wanted, moves, concurrent, out));
+        }
+        Tree::Blocks { cuts, places, child, .. } => {
+            let Tree::Sequence(parts) = &**child else { return };
+            for ((inside, t), place) in parts.iter().zip(places) {
+                let plain = Wanted { lanes: 1, jam: 1, tile: 1, threads: false, ..*wanted };
+                let wanted = if *place == cuts.len() { &plain } else { wanted };
+                walk(s, t, inside, wanted, moves, concurrent, out);
+            }
         }
         Tree::Band { members, permutable, child } => {
             let band = out.len();
@@ -402,6 +434,7 @@ fn innermost(t: &Tree) -> bool {
     match t {
         Tree::Leaf => true,
         Tree::Sequence(parts) => parts.iter().all(|p| innermost(&p.1)),
+        Tree::Blocks { .. } => false,
         Tree::Band { .. } => false,
     }
 }
@@ -502,18 +535,18 @@ impl Along {
             if step.iter().all(|k| *k == 0) {
                 continue;
             }
-            visit::walk(&unit.stmt, &mut |s: &Stmt, _| {
-                for (a, mode) in s.accesses() {
-                    let change = change(&a.indices, &by);
+            visit::walk(&unit.stmt, &mut |stmt: &Stmt, _| {
+                for (a, mode) in stmt.accesses() {
+                    let change = change(s, a, &by);
                     out.count(change, often);
                     let stays = change == Some(0) && mode.writes();
                     out.moves_results &= !stays;
                     out.reduces |= stays && often;
                 }
-                s.for_each_part(&mut |p| {
+                stmt.for_each_part(&mut |p| {
                     p.for_each_expr(&mut |e| {
                         for load in visit::loads_of(e) {
-                            out.count(change(&load.indices, &by), often);
+                            out.count(change(s, &load, &by), often);
                         }
                     });
                 });
@@ -533,17 +566,18 @@ impl Along {
     }
 }
 
-/// How far the element of an access moves, if only its last subscript does; 0: not at all.
-fn change(indices: &[Expr], by: &HashMap<VarId, i64>) -> Option<i64> {
-    let (last, others) = match indices.split_last() {
-        Some(s) => s,
-        None => return Some(0),
-    };
+/// How far the element of an access moves, if only the subscript does that leads to the next one in memory; 0: not at all.
+fn change(s: &Schedule, a: &Access, by: &HashMap<VarId, i64>) -> Option<i64> {
     let of = |e: &Expr| -> Option<i64> {
         if visit::vars_of(e).iter().all(|v| by.get(v).is_none_or(|k| *k == 0)) {
             return Some(0);
         }
         Affine::of(e).map(|f| f.terms.iter().map(|(v, k)| by.get(v).unwrap_or(&0) * k).sum())
     };
-    if others.iter().all(|e| of(e) == Some(0)) { of(last) } else { None }
+    let last = s.innermost(a);
+    let others = a.indices.iter().enumerate().filter(|(n, _)| Some(*n) != last);
+    if !others.map(|(_, e)| e).all(|e| of(e) == Some(0)) {
+        return None;
+    }
+    last.and_then(|n| a.indices.get(n)).map_or(Some(0), of)
 }

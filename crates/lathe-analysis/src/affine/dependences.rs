@@ -156,6 +156,7 @@ pub(super) fn carriers(
                 carriers(context, units, dependences, t, inside, around);
             }
         }
+        Tree::Blocks { child, .. } => carriers(context, units, dependences, child, inside, around),
         Tree::Band { members, child, .. } => {
             let here: Vec<&Dependence> =
                 dependences.iter().filter(|d| inside.contains(&d.from) && inside.contains(&d.to)).collect();

@@ -1,5 +1,6 @@
 //! The dimensions of a schedule: those of tiles, iterations and blocks, band by band, and what the statements are over them.
 
+use super::blocks::part as part_of;
 use super::project::{Facts, halves, to_expr};
 use super::{Schedule, Tree};
 use crate::scan::invert;
@@ -58,6 +59,8 @@ pub(super) struct UnitCode {
 }
 
 pub(super) enum Node {
+    /// A loop over blocks around parts, which are a sequence.
+    Blocks(Col, Box<Node>),
     /// A loop, and whether it runs on threads.
     Loop(Col, bool, Box<Node>),
     /// A block: its extent, its executor, and the band and member that it is of.
@@ -72,6 +75,8 @@ pub(super) struct Dims<'a> {
     pub meaning: HashMap<Col, Expr>,
     pub binders: HashMap<Col, Binder>,
     pub next_id: &'a mut u32,
+    /// The loops are those of the updates at the end of blocks.
+    rest: bool,
 }
 
 impl<'a> Dims<'a> {
@@ -83,7 +88,7 @@ impl<'a> Dims<'a> {
         next_id: &'a mut u32,
     ) -> Result<(Dims<'a>, Node, Vec<UnitPath>), String> {
         let (columns, meaning) = (s.context.columns, s.context.meaning.clone());
-        let mut dims = Dims { s, columns, meaning, binders: HashMap::new(), next_id };
+        let mut dims = Dims { s, columns, meaning, binders: HashMap::new(), next_id, rest: false };
         let mut paths = vec![UnitPath::default(); s.units.len()];
         let root = dims.node(&s.tree, units, plans, &mut 0, &mut paths)?;
         Ok((dims, root, paths))
@@ -116,6 +121,26 @@ impl<'a> Dims<'a> {
                     out.push((inside.clone(), self.node(t, inside, plans, bands, paths)?));
                 }
                 return Ok(Node::Sequence(out));
+            }
+            Tree::Blocks { member, width, cuts, places, child } => {
+                let t = self.dim(Role::Tile.of(self.name(member, units)));
+                units.iter().for_each(|u| paths[*u].dims.push(t));
+                let Tree::Sequence(parts) = &**child else { return Err("blocks have no parts".into()) };
+                let mut out = Vec::new();
+                for ((inside, part), place) in parts.iter().zip(places) {
+                    let outside = std::mem::replace(&mut self.rest, *place == cuts.len());
+                    out.push((inside.clone(), self.node(part, inside, plans, bands, paths)?));
+                    self.rest = outside;
+                    for u in inside {
+                        let path = &mut paths[*u];
+                        let value = |m: &super::Member| self.value(m, *u, &path.rows);
+                        let cuts = cuts.iter().map(value).collect::<Option<Vec<Lin>>>();
+                        let ties =
+                            value(member).zip(cuts).and_then(|(m, c)| part_of(&m, *width, &c, *place, t));
+                        path.ties.extend(ties.ok_or("the coefficients grow too large")?);
+                    }
+                }
+                return Ok(Node::Blocks(t, Box::new(Node::Sequence(out))));
             }
             Tree::Band { members, child, .. } => (members, child),
         };
@@ -217,7 +242,16 @@ impl<'a> Dims<'a> {
             let row = m.rows.get(u)?;
             iters.iter().rev().find(|b| row.coefficient(&b.id) != 0).map(|b| b.name.to_string())
         };
-        units.iter().find_map(of).unwrap_or_else(|| "c".to_string())
+        let own = units.iter().find_map(of).unwrap_or_else(|| "c".to_string());
+        if self.rest { Role::Rest.of(own) } else { own }
+    }
+
+    /// A member of a unit in new dimensions.
+    fn value(&self, m: &super::Member, unit: usize, rows: &[(Lin, Lin)]) -> Option<Lin> {
+        let u = &self.s.units[unit];
+        let own = u.iters.iter().zip(&u.columns).map(|(b, c)| (b.id, *c)).collect();
+        let row = self.s.context.lin(m.rows.get(&unit)?, &own)?;
+        rows.iter().find(|r| r.0 == row).map(|r| r.1.clone())
     }
 
     /// The iterators of a unit and its domain in new dimensions, which some rows over the iterators are given in.

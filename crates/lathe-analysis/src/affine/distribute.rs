@@ -9,17 +9,22 @@ use super::{Member, Schedule, Tree};
 pub(super) fn distributed(
     s: &Schedule,
     t: &Tree,
-    (band, member): (usize, usize),
+    (band, at): (usize, usize),
     inside: &[usize],
     bands: &mut usize,
     around: &mut Vec<Member>,
 ) -> Option<Tree> {
     match t {
         Tree::Leaf => None,
+        Tree::Blocks { member, width, cuts, places, child } => {
+            let (member, cuts, places) = (member.clone(), cuts.clone(), places.clone());
+            let child = distributed(s, child, (band, at), inside, bands, around)?;
+            Some(Tree::Blocks { member, width: *width, cuts, places, child: Box::new(child) })
+        }
         Tree::Sequence(parts) => {
             let mut out = parts.clone();
             for (units, part) in &mut out {
-                if let Some(new) = distributed(s, part, (band, member), units, bands, around) {
+                if let Some(new) = distributed(s, part, (band, at), units, bands, around) {
                     *part = new;
                     return Some(Tree::Sequence(out));
                 }
@@ -30,13 +35,13 @@ pub(super) fn distributed(
             let here = *bands;
             *bands += 1;
             if here == band {
-                let last = member + 1 == members.len();
+                let last = at + 1 == members.len();
                 return (*permutable || last)
-                    .then(|| apart(s, members, *permutable, member, child, inside, around))?;
+                    .then(|| apart(s, members, *permutable, at, child, inside, around))?;
             }
             let outside = around.len();
             around.extend(members.iter().cloned());
-            let new = distributed(s, child, (band, member), inside, bands, around);
+            let new = distributed(s, child, (band, at), inside, bands, around);
             around.truncate(outside);
             let child = Box::new(new?);
             Some(Tree::Band { members: members.clone(), permutable: *permutable, child })
@@ -81,16 +86,17 @@ fn apart(
     })
 }
 
-fn among(m: &Member, units: &[usize]) -> Member {
+pub(super) fn among(m: &Member, units: &[usize]) -> Member {
     let rows = m.rows.iter().filter(|r| units.contains(r.0)).map(|(u, f)| (*u, f.clone())).collect();
     Member { rows, ..m.clone() }
 }
 
 /// The tree of some of its units.
-fn restricted(t: &Tree, units: &[usize]) -> Tree {
+pub(super) fn restricted(t: &Tree, units: &[usize]) -> Tree {
     let of = |all: &[usize]| -> Vec<usize> { all.iter().copied().filter(|u| units.contains(u)).collect() };
     match t {
-        Tree::Leaf => Tree::Leaf,
+        // Nothing is distributed around blocks.
+        Tree::Leaf | Tree::Blocks { .. } => t.clone(),
         Tree::Sequence(parts) => {
             let mut parts: Vec<(Vec<usize>, Tree)> = (parts.iter())
                 .map(|(all, t)| (of(all), restricted(t, units)))

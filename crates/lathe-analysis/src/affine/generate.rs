@@ -52,6 +52,7 @@ impl Generator<'_> {
                 }
                 Ok(Stmt::seq(out))
             }
+            Node::Blocks(col, parts) => self.blocks(*col, parts, active, full, known),
             Node::Loop(col, true, inside) => self.concurrent(*col, inside, active, full, known),
             Node::Loop(col, false, inside) => {
                 let mut splits = 0;
@@ -86,6 +87,30 @@ impl Generator<'_> {
                 Ok(self.around(*col, lo, hi, exec, body))
             }
         }
+    }
+
+    /// The loop over blocks: in one piece. Where full blocks of registers or lanes of a part begin or end, there are
+    /// conditions inside.
+    fn blocks(
+        &mut self,
+        col: Col,
+        parts: &Node,
+        active: &[usize],
+        full: bool,
+        known: &Conj,
+    ) -> Result<Stmt, String> {
+        let active = self.present(col, active, known);
+        let Node::Sequence(parts) = parts else { return Ok(Stmt::empty()) };
+        if active.is_empty() {
+            return Ok(Stmt::empty());
+        }
+        let (lo, hi, inner) = self.range(col, &active, known, &Conj::new())?;
+        let mut out = Vec::new();
+        for (inside, node) in parts {
+            let here: Vec<usize> = active.iter().copied().filter(|u| inside.contains(u)).collect();
+            out.push(self.iteration(col, node, &here, full, &inner, &mut 0)?);
+        }
+        Ok(self.around(col, lo, hi, Executor::Serial, Stmt::seq(out)))
     }
 
     /// The units that have points here.

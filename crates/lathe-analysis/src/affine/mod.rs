@@ -5,6 +5,7 @@
 //! isl for **bands** of new dimensions: any order of the members of a permutable band is legal, and so are tiles of it.
 //! [`generate`] makes the loops. The result still has to be checked, like that of any other transformation.
 
+mod blocks;
 mod dependences;
 mod dims;
 mod distribute;
@@ -13,11 +14,11 @@ mod isl_schedule;
 pub(crate) mod project;
 mod units;
 
-use crate::env::Env;
+use crate::env::{Env, Item};
 use crate::system::{Col, Con, Conj, Lin};
 use dependences::Dependence;
 use lathe_ir::visit::Path;
-use lathe_ir::{Binder, Expr, Stmt, VarId};
+use lathe_ir::{Access, Binder, BufId, Expr, Stmt, VarId};
 use lathe_poly::Affine;
 use std::collections::{BTreeMap, HashMap};
 
@@ -80,6 +81,16 @@ pub enum Tree {
         permutable: bool,
         child: Box<Tree>,
     },
+    /// Blocks of so many values of a member, and in each of them one part after the other: `child` is their sequence. Of
+    /// the members in `cuts`, a part has the iterations where as many of the first ones as `places` says are beyond the
+    /// block, and the next one is not.
+    Blocks {
+        member: Member,
+        width: i64,
+        cuts: Vec<Member>,
+        places: Vec<usize>,
+        child: Box<Tree>,
+    },
     /// One part after the other, each with its units.
     Sequence(Vec<(Vec<usize>, Tree)>),
     Leaf,
@@ -128,6 +139,8 @@ pub struct Schedule {
     pub tree: Tree,
     context: Context,
     dependences: Vec<Dependence>,
+    /// The dimension along which local arrays of another layout than row-major lie in memory.
+    innermost: HashMap<BufId, Option<usize>>,
 }
 
 /// A new order of the units of a subtree that keeps their dependences: outer dimensions as parallel, and dependences as
@@ -139,12 +152,23 @@ pub fn schedule(env: &Env, root: &Stmt, fuse: Fuse) -> Result<Schedule, String> 
     let (context, units) = units::collect(env, root)?;
     let dependences = dependences::dependences(&context, env, root, &units)?;
     let tree = isl_schedule::schedule(&context, &units, &dependences, fuse)?;
-    let mut out = Schedule { units, tree, context, dependences };
+    let innermost = env.items.iter().filter_map(|i| match i {
+        Item::Alloc(b) => Some((b.id, b.layout.innermost(b.extents.len()))),
+        _ => None,
+    });
+    let innermost = innermost.collect();
+    let mut out = Schedule { units, tree, context, dependences, innermost };
     out.mark();
     Ok(out)
 }
 
 impl Schedule {
+    /// Which subscript of an access leads to the next element in memory.
+    pub fn innermost(&self, a: &Access) -> Option<usize> {
+        let known = a.view.buffer().and_then(|b| self.innermost.get(&b));
+        known.copied().unwrap_or_else(|| a.indices.len().checked_sub(1))
+    }
+
     /// Determines which members carry dependences on their own.
     fn mark(&mut self) {
         let all: Vec<usize> = (0..self.units.len()).collect();
@@ -169,6 +193,12 @@ impl Schedule {
         let mut out = Schedule { tree, ..self.clone() };
         out.mark();
         Some(out)
+    }
+
+    /// The same with one member of a band in blocks, each of which ends with an update of what is beyond it; the updates
+    /// are nests of their own. `None` if no other member is beyond it everywhere.
+    pub fn blocked(&self, band: usize, member: usize, width: i64) -> Option<Schedule> {
+        blocks::blocked(self, band, member, width)
     }
 
     /// Whether a member of a band, which bands are counted as in [`Schedule::directions`], carries no dependence, within
@@ -217,6 +247,7 @@ impl Schedule {
             match t {
                 Tree::Leaf => None,
                 Tree::Sequence(parts) => parts.iter().find_map(|p| find(&p.1, &p.0, left, around)),
+                Tree::Blocks { child, .. } => find(child, units, left, around),
                 Tree::Band { members, child, .. } => {
                     if *left == 0 {
                         return Some(Band { members, around: around.clone(), units: units.to_vec() });
@@ -270,6 +301,7 @@ impl Schedule {
         match t {
             Tree::Leaf => {}
             Tree::Sequence(parts) => parts.iter().for_each(|p| self.rows(&p.1, unit, bands, out)),
+            Tree::Blocks { child, .. } => self.rows(child, unit, bands, out),
             Tree::Band { members, child, .. } => {
                 let band = *bands;
                 *bands += 1;

@@ -24,7 +24,7 @@ rule! {
     /// strategy kept for mv = accumulate(y, at: j)
     /// ```
     pub static ACCUMULATE = accumulate, version 1,
-        (array: one Buffer, at: one Loop, space: optional Word, name: optional Word, layout: optional Data, pad: optional Data, window: optional Data),
+        (array: one Buffer, at: one Loop, space: optional Word, name: optional Word, layout: optional Data, pad: optional Data, window: optional Data, invariant: optional Loop),
         apply,
         "scalar replacement: keeps the elements that a loop updates in registers while it runs";
 }
@@ -45,6 +45,7 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
             .collect(),
         layout,
         window: options::window(work, args, &target, rank)?,
+        apart: options::invariant(work, args, &target)?,
     };
     stage::stage_around(work, &target, &buffer, &options)
 }

@@ -79,7 +79,7 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
 
     let local =
         Buffer::local(work.fresh_buf(), buffer.name.clone(), buffer.elem.clone(), shape.clone(), space);
-    let redirect = |s: &Stmt| region::redirect(s, buffer.id, &local, &region);
+    let redirect = |s: &Stmt| region::redirect(s, buffer.id, &local, &region, &|_| true);
     let shared = Around::of(cursor.func, &producer.seq).binders.len();
     let repeats = around.instance().split_off(shared);
     let mut parts = Vec::new();

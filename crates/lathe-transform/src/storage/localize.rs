@@ -13,7 +13,7 @@ use lathe_diagnostics::Places;
 use lathe_ir::{Buffer, Layout, Stmt, StmtKind, visit};
 use lathe_strategy::evidence::{Kind, Within};
 use lathe_strategy::{Claim, Refusal};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 const RULE: &str = "localize";
 
@@ -67,7 +67,7 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
             &Places::none(),
         ));
     };
-    let plan = Plan::make(RULE, cursor, &target, body, &buffer, None)?;
+    let plan = Plan::make(RULE, cursor, &target, body, &buffer, (None, &HashSet::new()))?;
     let everywhere = visit::at(&cursor.func.body, &alloc)
         .map_or(Vec::new(), |s| super::scope::accesses(s, &HashMap::new()));
     let uses = everywhere.iter().filter(|f| f.buffer() == Some(buffer.id) || f.buffer().is_none());
@@ -90,7 +90,7 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     let extents = region::shape(&plan.region, &plan.around);
     check_space(RULE, name, &buffer.elem, &extents, space)?;
     let local = Buffer::local(work.fresh_buf(), name.clone(), buffer.elem.clone(), extents.clone(), space);
-    let inside = region::redirect(body, buffer.id, &local, &plan.region);
+    let inside = region::redirect(body, buffer.id, &local, &plan.region, &|_| true);
     let made = Stmt::new(StmtKind::Alloc { buffer: local.clone(), body: inside }, plan.places());
     let window = region::window(work, &target, &plan.region, &plan.around);
     work.replace_storage(&target, made, Kind::Bijection)?;

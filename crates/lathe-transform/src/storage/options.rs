@@ -3,12 +3,30 @@
 use super::region::Region;
 use crate::args::{Arg, Args, IntoRefusal, wrong};
 use crate::convert::{to_index, variable_at};
+use crate::names;
 use crate::work::Work;
 use lathe_diagnostics::Span;
-use lathe_ir::{Layout, LayoutStep, Space};
+use lathe_ir::{Layout, LayoutStep, Space, Stmt, VarId};
 use lathe_poly::bounds;
 use lathe_space::{Expr, Value};
 use lathe_strategy::Refusal;
+use std::collections::HashSet;
+
+/// `invariant: i`: the variables of these loops, which are inside of the statement that is staged.
+pub fn invariant(work: &Work, args: &Args, at: &[usize]) -> Result<HashSet<VarId>, Refusal> {
+    let (rule, cursor) = (work.rule(), work.cursor());
+    let Some(name) = args.opt_path(rule, "invariant", 7)? else { return Ok(HashSet::new()) };
+    let mut out = HashSet::new();
+    for path in names::find_all_loops(&cursor, rule, &name)? {
+        let inside = cursor.at(&path).and_then(Stmt::as_loop).filter(|_| path.starts_with(at));
+        out.extend(inside.map(|l| l.binder.id));
+    }
+    if out.is_empty() {
+        let text = format!("`{rule}`: no loop `{name}` is inside of the statement");
+        return Err(wrong(text, None).help("name a loop that changes the other accesses").into_refusal(rule));
+    }
+    Ok(out)
+}
 
 /// `space: host|stack|register|global|shared`
 pub fn space(rule: &str, args: &Args, position: usize) -> Result<Option<Space>, Refusal> {

@@ -420,10 +420,10 @@ pub fn window(work: &Work, path: &[usize], r: &Region, around: &Around) -> Vec<R
     (0..r.rank()).map(|d| work.range(path, &r.lo[d].to_expr(), &size(d), r.step[d])).collect()
 }
 
-/// The statement with every access to an array going to a local one that holds the box.
-pub fn redirect(s: &Stmt, old: BufId, new: &Buffer, r: &Region) -> Stmt {
+/// The statement with every access to an array that is taken going to a local one that holds the box.
+pub fn redirect(s: &Stmt, old: BufId, new: &Buffer, r: &Region, takes: &dyn Fn(&Access) -> bool) -> Stmt {
     visit::map_accesses(s, &mut |a| {
-        if a.view != View::Buffer(old) {
+        if a.view != View::Buffer(old) || !takes(a) {
             return None;
         }
         let indices = a.indices.iter().enumerate().map(|(d, e)| r.position(d, e));

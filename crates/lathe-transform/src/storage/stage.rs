@@ -55,10 +55,14 @@ rule! {
     /// k.o))`. It may be larger than what is used, but not beyond the array. A wrong window is refused: every access
     /// and every copy is checked, whoever found the window.
     ///
+    /// `invariant: i` copies only what those accesses touch that are the same in all iterations of `i`, a loop inside; the
+    /// others still go to `A`. So one array that is updated in place is packed as if it were several.
+    ///
     /// Legal when every access to `A` in the body is a plain one (no call, no slice), `A` may not alias another array,
     /// and no thread that runs at the same time writes elements that would be copied without being used. The checker
     /// shows that every access to the buffer touches the copy of its element, that what is read was copied in or
-    /// written before, and that what is written is copied out.
+    /// written before, and that what is written is copied out; and that what still goes to `A` writes no element of the
+    /// box, and reads none that is written.
     ///
     /// ```lathe
     /// kernel mv(A: f32[M, N], x: f32[N]) -> (y: f32[M]) {
@@ -67,7 +71,7 @@ rule! {
     /// strategy staged for mv = split(j, 64) ; reorder(j.o, i, j.i) ; stage(x, at: j.o, space: stack)
     /// ```
     pub static STAGE = stage, version 1,
-        (array: one Buffer, at: one Loop, space: optional Word, name: optional Word, layout: optional Data, pad: optional Data, window: optional Data),
+        (array: one Buffer, at: one Loop, space: optional Word, name: optional Word, layout: optional Data, pad: optional Data, window: optional Data, invariant: optional Loop),
         apply,
         "copies the part of an array that a loop's body uses to a local buffer";
 }
@@ -80,6 +84,15 @@ pub struct Options {
     pub pad: Vec<Pad>,
     /// Per dimension: the first element, how many, and how far apart; none where it is to be found.
     pub window: Option<Region>,
+    /// Loops inside; accesses that one of them changes still go to the array.
+    pub apart: HashSet<VarId>,
+}
+
+impl Options {
+    /// Whether an access is one that goes to the copy.
+    fn takes(apart: &HashSet<VarId>, a: &Access) -> bool {
+        a.indices.iter().all(|e| visit::vars_of(e).is_disjoint(apart))
+    }
 }
 
 fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
@@ -95,6 +108,7 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
         pad: options::pads(RULE, args, &layout, rank)?,
         layout,
         window: options::window(work, args, &target, rank)?,
+        apart: options::invariant(work, args, &target)?,
     };
     stage_around(work, &target, &buffer, &options)
 }
@@ -132,7 +146,8 @@ pub fn stage_around(
     let Some(stmt) = cursor.at(target) else {
         return Err(work.refuse(codes::SHAPE, "the place does not exist any more"));
     };
-    let plan = Plan::make(rule, cursor, target, stmt, buffer, options.window.as_ref())?;
+    let of = (options.window.as_ref(), &options.apart);
+    let plan = Plan::make(rule, cursor, target, stmt, buffer, of)?;
     let env = Env::at(cursor.module, cursor.func, target);
     let window = region::window(work, target, &plan.region, &plan.around);
     let mut attempt = |exactly: bool, resumes: Option<&Expr>| {
@@ -185,7 +200,7 @@ impl<'a> Plan<'a> {
         target: &Path,
         stmt: &Stmt,
         buffer: &Arc<Buffer>,
-        window: Option<&Region>,
+        (window, apart): (Option<&Region>, &HashSet<VarId>),
     ) -> Result<Plan<'a>, Refusal> {
         let name = &buffer.name;
         let places = stmt.places();
@@ -228,7 +243,8 @@ impl<'a> Plan<'a> {
                 places,
             ));
         }
-        let found: Vec<Found> = all.into_iter().filter(|f| f.buffer() == Some(buffer.id)).collect();
+        let mine = |f: &Found| f.buffer() == Some(buffer.id) && Options::takes(apart, &f.access);
+        let found: Vec<Found> = all.into_iter().filter(mine).collect();
         if found.is_empty() {
             return Err(refuse(
                 rule,
@@ -400,7 +416,8 @@ impl<'a> Plan<'a> {
         });
         let label = fresh_name(work.func(), &lathe_ir::names::copy_of(&self.buffer.name));
         let copies = Copies { plan: self, local: &local, label: &label, live: &live, full: &full };
-        let used = region::redirect(stmt, self.buffer.id, &local, &self.region);
+        let takes = |a: &Access| Options::takes(&o.apart, a);
+        let used = region::redirect(stmt, self.buffer.id, &local, &self.region, &takes);
         let out_of = Role::Out.of(&label);
         let never = resumes.is_some_and(|r| r.as_bool() == Some(false));
         let (before, copied, after);

@@ -8,6 +8,7 @@
 use lathe_ir::Function;
 
 mod any;
+mod blocked;
 mod call;
 mod calls;
 mod complete;

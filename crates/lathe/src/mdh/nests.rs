@@ -3,7 +3,7 @@
 
 use super::made::{Made, label};
 use super::setting::Setting;
-use super::{layouts, sums};
+use super::{blocked, layouts, sums};
 use crate::applied::Version;
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::interp::evaluate;
@@ -35,6 +35,9 @@ const EXPANDED: i64 = 64 << 20;
 /// of skewed tiles to choose others.
 const JAM: i64 = 4;
 const TILE: i64 = 128;
+/// Widths of blocks of factorizations, for arrays larger than a square of the least width.
+const BLOCKS: [i64; 2] = [64, 128];
+const LEAST: i64 = 192;
 /// Widths of tiles of time steps, for arrays that are so many times as large as the second cache.
 const STEPS: [i64; 3] = [32, 16, 8];
 const LARGE: i64 = 2;
@@ -163,10 +166,21 @@ fn best(
     offer(sums::in_lanes(set, whole, path));
     offer(sums::on_threads(set, whole, path, sizes));
     let refused = match apart(set, whole, path, sizes) {
+        Ok(start) if blocks(func, path, sizes) => {
+            for width in BLOCKS {
+                offer(lathe_analysis::within_work(NEST, || blocked::blocked(set, &start, path, width)));
+            }
+            affine(set, &start, (path, sizes), (least, cost), &mut offer).err()
+        }
         Ok(start) => affine(set, &start, (path, sizes), (least, cost), &mut offer).err(),
         Err(d) => Some(d),
     };
     (best.map(|b| b.1), refused)
+}
+
+/// Whether a nest may be worth blocks: it reduces, and its arrays are larger than a few blocks.
+fn blocks(func: &Function, path: &Path, sizes: &BTreeMap<String, i64>) -> bool {
+    reduces(func, path) && touched(func, path, sizes) > LEAST * LEAST * 8
 }
 
 /// Offers affine schedules of a nest: the model ranks what the step would make; only the best ones are checked.
@@ -377,16 +391,17 @@ fn candidates(set: &Setting, func: &Function, path: &Path, large: bool) -> Vec<A
         all.extend([jammed.clone(), and(("fuse", word("none"))), and(("tile", number(TILE)))]);
     }
     if set.machine.threads > 1 {
-        // What the compiler below makes lanes of, and what nobody can.
-        // Tiles of results along diagonals were slower than one thread (Cholesky, Nussinov): the model knows too little of them.
+        // Tiles of results that depend on one another were slower along diagonals than on one thread (Cholesky, Nussinov): the
+        // model knows too little of them. Independent ones are offered.
         let in_results = |of: &Named| of.iter().any(|a| matches!(a, ("tile", Word::Number(TILE))));
-        let mut concurrent: Vec<Named> = all.iter().filter(|of| !in_results(of)).cloned().collect();
+        let mut concurrent = all.clone();
+        // What the compiler below makes lanes of, and what nobody can.
         concurrent.push(Vec::new());
         if steps {
             concurrent.push(with(&[("tile", number(STEPS[0]))]));
         }
         all.extend(concurrent.into_iter().map(|mut args| {
-            let tiled = args.iter().any(|a| a.0 == "tile");
+            let tiled = args.iter().any(|a| a.0 == "tile") && !in_results(&args);
             args.push(("parallel", word(if tiled { "wavefront" } else { "outer" })));
             args
         }));

@@ -152,7 +152,7 @@ fn summed(func: &Function, s: &Stmt) -> Option<Names> {
     (!labels.is_empty()).then(|| Names { labels, arrays, var: l.binder.name.to_string(), bytes })
 }
 
-fn array(func: &Function, id: BufId) -> Option<String> {
+pub(super) fn array(func: &Function, id: BufId) -> Option<String> {
     let mut out =
         func.params.iter().filter_map(Param::array).find(|b| b.id == id).map(|b| b.name.to_string());
     visit::walk(&func.body, &mut |s, _| {

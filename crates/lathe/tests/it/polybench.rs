@@ -230,3 +230,25 @@ fn updates_take_decisions() {
         assert!(!made.versions[0].taken.computes.is_empty(), "{}", e.name);
     }
 }
+
+/// Factorizations of large matrices run in blocks, and are right where the last block is not full.
+#[test]
+fn factorizations_run_in_blocks() {
+    let pool = Pool::new(2).unwrap_or_else(|f| panic!("{f}"));
+    let machine = Machine::named("x86-64-v4").expect("is known");
+    for mut e in entries("polybench").into_iter().filter(|e| ["lu", "cholesky"].contains(&e.name.as_str())) {
+        e.sizes.insert("N".to_string(), 203);
+        one(&e, &pool, &mut 0).unwrap_or_else(|f| panic!("{}: {f}", e.name));
+        e.sizes.insert("N".to_string(), 2000);
+        let program =
+            Program::open(e.folder.join(format!("{}.lathe", e.file))).unwrap_or_else(|f| panic!("{f}"));
+        let kernel = program.kernel(Some(&e.name)).unwrap_or_else(|f| panic!("{f}"));
+        let how = How { strategy: Some("auto".to_string()), sizes: e.sizes.clone(), ..How::default() };
+        let made = lathe::schedule(&program, kernel, &how, &machine).unwrap_or_else(|f| panic!("{f}"));
+        let steps = &made.versions[0].taken.strategy;
+        assert!(
+            steps.contains("affine_schedule(blocks: 64") && steps.contains("invariant: k.rest"),
+            "{steps}"
+        );
+    }
+}
