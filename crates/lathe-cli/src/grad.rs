@@ -62,6 +62,8 @@ struct GradReport {
     /// Statements that are recomputed in the reverse sweep.
     recomputed: Vec<String>,
     accumulation: Accumulated,
+    /// Differentiation with passes before and after, and the analysis of what came out, in seconds.
+    derive_s: f64,
     primal_s: Option<f64>,
     gradient_s: Option<f64>,
     ratio: Option<f64>,
@@ -95,10 +97,12 @@ pub fn grad(a: &GradArgs, common: &Common) -> Outcome {
     });
     let at_once = at_once.map_err(|d| Stop::from(Failure::one(&program.sources, d)))?;
     let request = Request { checkpoints: at_once, ..request };
+    let begun = std::time::Instant::now();
     let d = derive(&mut program, &kernel, &request, &passes)?;
     // The derivative passes the same analysis as what users write.
     let trust = if t.trust_assumptions { Assumptions::Trusted } else { Assumptions::Checked };
     let proved = lathe::schedule::plain(&program, &d.func, trust)?;
+    let derive_s = begun.elapsed().as_secs_f64();
     let at = |d: Diagnostic| Stop::from(Failure::one(&program.sources, d));
     let checked = match a.check {
         true => Some(compared(&program, &kernel, &request, &passes, &given).map_err(at)?),
@@ -148,6 +152,7 @@ pub fn grad(a: &GradArgs, common: &Common) -> Outcome {
             private: sums.private,
             atomic: sums.atomic,
         },
+        derive_s,
         primal_s: times.map(|t| t.0),
         gradient_s: times.map(|t| t.1),
         ratio: times.map(|t| t.1 / t.0),

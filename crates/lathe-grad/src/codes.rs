@@ -11,13 +11,15 @@ lathe_diagnostics::codes! {
         wrong: "kernel k(x: f32[N]) -> (y: f32[N]) {\n    y[i] = floor(x[i]) + x[i]\n}\nkernel g = vjp(k)\n",
         right: "kernel k(x: f32[N]) -> (y: f32[N]) {\n    y[i] = floor(x[i]) + x[i]\n}\nkernel g = vjp(k, allow: steps)\n";
 
-    /// Kernels are differentiated as they are written, before any strategy: index notation, loops, branches,
-    /// local arrays, calls. Structs and atomics are not differentiated yet; external functions are where a
-    /// derivative is given for them.
+    /// Differentiated are index notation, loops, branches, local arrays, calls, structs by their parts, and loops in
+    /// threads or on devices, with barriers and atomic updates, if their iterations are shown to be independent; external
+    /// functions where a derivative is given for them. Not differentiated are other atomics, views of structs, and what
+    /// does input and output.
     UNSUPPORTED = Code("E1302"), "this cannot be differentiated",
-        wrong: "struct P { v: f32 }\nkernel k(x: f32[N]) -> (y: f32) {\n    var p: P\n    p = P(v: x[0])\n    y = p.v * p.v\n}\n\
-                kernel g = vjp(k)\n",
-        right: "kernel k(x: f32[N]) -> (y: f32) {\n    var v: f32\n    v = x[0]\n    y = v * v\n}\nkernel g = vjp(k)\n";
+        wrong: "extern f(N)(x: in f64[N], y: out f64[N]) effects (read x[0..N], write y[0..N])\n\
+                func k(N)(x: in f64[N], y: out f64[N]) stage plain {\n  call f(&x, &y)\n}\n",
+        right: "func f(N)(x: in f64[N], y: out f64[N]) stage plain {\n  for i in 0..N { 'y'[i]: y[i] = x[i] * x[i] }\n}\n\
+                func k(N)(x: in f64[N], y: out f64[N]) stage plain {\n  call f(&x, &y)\n}\n";
 
     /// `wrt` names inputs, `of` names outputs, both of float types and once each; an `inout` parameter is both.
     NAME = Code("E1303"), "no such input or output to differentiate",
@@ -60,6 +62,15 @@ lathe_diagnostics::codes! {
                 kernel g(x: f32[N], y_bar: f32[N]) -> (x_bar: f32[N]) {\n    x_bar[i] = y_bar[i] * x[i]\n}\nderivative k = g\n",
         right: "kernel k(x: f32[N]) -> (y: f32[N]) {\n    y[i] = x[i] * x[i]\n}\n\
                 kernel g(x: f32[N], y_bar: f32[N]) -> (x_bar: f32[N]) {\n    x_bar[i] = y_bar[i] * (2 * x[i])\n}\nderivative k = g\n";
+
+    /// `sparsity(f)` says which results depend on which inputs, for all values of the floats. That is not known where
+    /// they decide which branch is taken, how often a loop runs or which element is read. `select`, `min` and
+    /// `max` may decide by floats: the result depends on all operands then.
+    SPARSITY = Code("E1308"), "which results depend on which inputs is data",
+        wrong: "kernel k(x: f32[N]) -> (y: f32[N]) {\n    for i in 1..N {\n        if x[i] > 0 { y[i] = x[i] } else { y[i] = x[i - 1] }\n    }\n}\n\
+                kernel s = sparsity(k)\n",
+        right: "kernel k(x: f32[N]) -> (y: f32[N]) {\n    for i in 1..N {\n        y[i] = select(x[i] > 0, x[i], x[i - 1])\n    }\n}\n\
+                kernel s = sparsity(k)\n";
 }
 
 /// A refusal with its place.

@@ -73,7 +73,7 @@ impl Active<'_> {
     }
 
     /// The nodes that depend on something active by value, by address.
-    fn nodes(&self, e: &Expr) -> HashSet<usize> {
+    pub fn nodes(&self, e: &Expr) -> HashSet<usize> {
         fn go(this: &Active, e: &Expr, memo: &mut HashMap<usize, bool>) -> bool {
             if let Some(known) = memo.get(&e.address()) {
                 return *known;

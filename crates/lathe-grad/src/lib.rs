@@ -6,7 +6,7 @@
 //! * **Reverse mode** ([`Mode::Reverse`]): `f(A, …) -> (C, …)` becomes `f(A, …, C_bar, …) -> (A_bar, …)`: the
 //!   derivative of `Σ C_bar · C` by every element of the inputs.
 //!
-//! Statements in index notation stay in index notation. The way, file by file: `raise`, `sink` and `lets` bring a function into
+//! Statements in index notation stay in index notation. The way, file by file: `serial`, `raise`, `sink` and `lets` bring a function into
 //! the form that all else works on; `activity` says what is differentiated; `node` is that form as a tree with scopes
 //! and numbered places; `expr` differentiates expressions; `forward` and `reverse` differentiate statements;
 //! `tidy` removes what both sweeps together compute twice; `account` says what a derivative does.
@@ -35,7 +35,9 @@ mod parts;
 mod prepare;
 mod raise;
 mod reverse;
+mod serial;
 mod sink;
+mod sparsity;
 mod tidy;
 mod widen;
 
@@ -149,12 +151,47 @@ pub fn differentiate(module: &Module, func: &Function, request: &Request) -> Res
     Ok(Derivative { func: directions::along(&d.func, &shadows, size)?, ..d })
 }
 
+/// Which results depend on which inputs: the function `(A, …, A_dot, …) -> (C_dot, …)` whose tangents are truth values, the
+/// same for all values of the floats among `A`. The pattern of the Jacobian, with a unit vector for each input.
+///
+/// # Errors
+/// `E1308` where what depends on what is data, `E1302` for inputs and outputs that are structs, else as
+/// [`differentiate`].
+pub fn sparsity(module: &Module, func: &Function, request: &Request) -> Result<Derivative, Diagnostic> {
+    let request = Request { mode: Mode::Forward, ..request.clone() };
+    let wrt = chosen(func, &request.wrt, "input", |m| m != ParamMode::Out)?;
+    let of = chosen(func, &request.of, "output", |m| m != ParamMode::In)?;
+    // Of functions with derivatives of their own, the bodies say more.
+    let module = Module { derivatives: BTreeMap::new(), ..module.clone() };
+    let called = calls::opened(&module, &serial::serial(&module, func)?, request.mode)?;
+    let made = |f: &Function| {
+        let prepared = prepare::prepare(&module, f, &wrt, &of, &request)?;
+        sparsity::dependences(prepared, &request, wrt.clone(), of.clone())
+    };
+    let d = if parts::has_wholes(&called) {
+        let whole = |n: &String| func.params.iter().any(|p| **p.name() == **n && parts::is_struct(p));
+        if let Some(n) = wrt.iter().chain(&of).find(|n| whole(n)) {
+            let text = format!("`{n}` is no array of numbers, whose derivatives would have a pattern");
+            return Err(codes::refuse(codes::UNSUPPORTED, text, &Places::none()));
+        }
+        let split = parts::split(&module, &called)?;
+        split.joined(func, &request, made(&split.func)?)?
+    } else {
+        made(&called)?
+    };
+    within_limits(&d.func)?;
+    let Some(size) = &request.directions else { return Ok(d) };
+    let shadows = wrt.iter().chain(&of).map(|n| shadow_name(func, n, request.mode)).collect();
+    Ok(Derivative { func: directions::along(&d.func, &shadows, size)?, ..d })
+}
+
 fn in_one_direction(module: &Module, func: &Function, request: &Request) -> Result<Derivative, Diagnostic> {
     if let Some(rule) = custom::rule_of(module, func, request.mode) {
         return custom::applied(module, func, rule, request);
     }
     let wrt = chosen(func, &request.wrt, "input", |m| m != ParamMode::Out)?;
     let of = chosen(func, &request.of, "output", |m| m != ParamMode::In)?;
+    let func = &serial::serial(module, func)?;
     let called = calls::opened(module, func, request.mode)?;
     if parts::has_wholes(&called) {
         let split = parts::split(module, &called)?;

@@ -9,8 +9,10 @@
 use crate::account::{Accumulation, made};
 use crate::codes::{self, refuse};
 use lathe_diagnostics::{Diagnostic, Places};
+use lathe_ir::build::sub;
+use lathe_ir::interp::evaluate;
 use lathe_ir::visit::{self, Path, loads_of, vars_of};
-use lathe_ir::{Access, BufId, Function, Module, Reduce, ReduceOp, Stmt, VarId};
+use lathe_ir::{Access, BufId, Function, Loop, Module, Reduce, ReduceOp, Stmt, StmtKind, VarId};
 use lathe_poly::Linear;
 use lathe_strategy::Evidence;
 use lathe_transform::rule::Cursor;
@@ -44,6 +46,12 @@ pub struct InThreads {
 
 /// Iterations that share one partial result. A copy of an array with no more elements takes no longer than they do.
 const CHUNK: i64 = 1024;
+
+/// Operations that take less time than threads do to start and to meet.
+const TINY: u64 = 1 << 14;
+
+/// A loop of fewer iterations has nothing to share out; loops in it may.
+const FEW: i64 = 8;
 
 /// The loops of a derivative in threads. `sizes` are those that are known: they say which arrays are small.
 ///
@@ -112,13 +120,18 @@ impl Builder<'_> {
 
     /// A loop, or those in it.
     fn nest(&mut self, v: VarId) {
-        let Some((_, body)) = self.find(v) else { return };
-        if self.in_threads_by(v, &[]) {
+        let Some((path, body)) = self.find(v) else { return };
+        let Some(own) = visit::at(&self.now.func.body, &path) else { return };
+        if operations(own, self.sizes).is_some_and(|n| n < TINY) {
+            return;
+        }
+        let is_short = own.as_loop().and_then(|l| trips(l, self.sizes)).is_some_and(|n| n < FEW);
+        if !is_short && self.in_threads_by(v, &[]) {
             self.count(&body, &[]);
             return;
         }
         let shared = self.shared(v, &body);
-        for ways in self.choices(&shared) {
+        for ways in self.choices(&shared).into_iter().filter(|_| !is_short) {
             let all: Vec<(&Shared, Way)> = shared.iter().zip(ways).collect();
             if self.in_threads_by(v, &all) {
                 self.count(&body, &all);
@@ -228,7 +241,7 @@ impl Builder<'_> {
             let apart = of(b).all(|o| own(&o.targets[0]) && o.targets[0].indices == r.targets[0].indices);
             let Some(buffer) = self.array(b).filter(|_| !apart) else { continue };
             let count = buffer.extents.iter().cloned().fold(lathe_ir::build::index(1), lathe_ir::build::mul);
-            let elements = lathe_ir::interp::evaluate(&count, self.sizes);
+            let elements = evaluate(&count, self.sizes);
             out.push(Shared {
                 label: r.label.to_string(),
                 name: buffer.name.to_string(),
@@ -283,6 +296,28 @@ impl Builder<'_> {
         let (path, _) = self.find(v)?;
         visit::at(&self.now.func.body, &path)?.as_loop().map(|l| l.binder.name.to_string())
     }
+}
+
+/// How often a loop runs, where the sizes say so.
+fn trips(l: &Loop, sizes: &HashMap<VarId, i64>) -> Option<i64> {
+    evaluate(&sub(l.hi.clone(), l.lo.clone()), sizes).map(|n| n.max(0) / l.step.max(1))
+}
+
+/// How many operations a statement does; `None` where the sizes do not say.
+fn operations(s: &Stmt, sizes: &HashMap<VarId, i64>) -> Option<u64> {
+    if let Some(l) = s.as_loop() {
+        let trips = u64::try_from(trips(l, sizes)?).ok()?;
+        return Some(operations(&l.body, sizes)?.saturating_mul(trips));
+    }
+    if matches!(s.kind(), StmtKind::While { .. } | StmtKind::Call { .. }) {
+        return None;
+    }
+    let own = s.exprs().into_iter().fold(1u64, |n, e| {
+        let mut nodes = 0;
+        visit::walk_expr(e, &mut |_| nodes += 1);
+        n.saturating_add(nodes)
+    });
+    s.children().try_fold(own, |n, c| Some(n.saturating_add(operations(c, sizes)?)))
 }
 
 /// Whether a statement adds a cotangent to a shadow.

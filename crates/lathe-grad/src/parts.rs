@@ -52,6 +52,11 @@ fn is_whole(t: &Type) -> bool {
     t.scalar().is_none()
 }
 
+/// Whether a parameter holds structs.
+pub fn is_struct(p: &Param) -> bool {
+    p.array().is_some_and(|b| is_whole(&b.elem))
+}
+
 /// Whether a type holds floats, itself or among its parts.
 pub fn has_floats(t: &Type) -> bool {
     t.leaves().into_iter().any(Scalar::is_float)

@@ -98,7 +98,8 @@ pub struct TypeParam {
     pub choices: Vec<Ident>,
 }
 
-/// `kernel name = vjp(kernel, wrt: (A, B), of: (C), value: true, allow: steps, checkpoint: 8, directions: K)`: a derivative (`jvp`, `vjp`, `hvp`).
+/// `kernel name = vjp(kernel, wrt: (A, B), of: (C), value: true, allow: steps, checkpoint: 8, directions: K)`: a derivative (`jvp`, `vjp`, `hvp`), or its pattern
+/// (`sparsity`).
 #[derive(Clone, Debug)]
 pub struct Derived {
     pub name: Ident,

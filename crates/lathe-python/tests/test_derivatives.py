@@ -111,6 +111,68 @@ def test_jacobians_in_both_modes():
     assert lathe.jacobian(turn, "r", "s")(np.ones(1, complex), np.ones(1)) == 2
 
 
+def test_rules_of_the_user_are_used():
+    @lathe.kernel
+    def rounded(x: lathe.f64["N"], y: lathe.out(lathe.f64["N"])):
+        for i in range(x.shape[0]):
+            y[i] = round(x[i])
+
+    def through(x: lathe.f64["N"], y_bar: lathe.f64["N"], x_bar: lathe.out(lathe.f64["N"])):
+        for i in range(x.shape[0]):
+            x_bar[i] = y_bar[i] * 2
+
+    def along(x: lathe.f64["N"], x_dot: lathe.f64["N"], y: lathe.out(lathe.f64["N"]), y_dot: lathe.out(lathe.f64["N"])):
+        for i in range(x.shape[0]):
+            y[i] = round(x[i])
+            y_dot[i] = x_dot[i] * 2
+
+    with pytest.raises(lathe.LatheError):
+        lathe.vjp(rounded)
+    ruled = rounded.with_derivative(through, lathe.kernel(along))
+    x, w = np.array([0.2, 1.7]), np.array([3.0, 4.0])
+    assert ruled.__wrapped__ is rounded.__wrapped__ and (ruled(x) == [0, 2]).all()
+    np.testing.assert_array_equal(lathe.vjp(ruled)(x, w), 2 * w)
+    np.testing.assert_array_equal(lathe.jvp(ruled)(x, w)[1], 2 * w)
+    np.testing.assert_array_equal(lathe.jacobian(ruled)(x), 2 * np.eye(2))
+    text = """kernel soft(x: f64[N]) -> (y: f64[N]) { y[i] = log(1.0 + exp(x[i])) }
+    kernel given(x: f64[N], y_bar: f64[N]) -> (x_bar: f64[N]) { x_bar[i] = y_bar[i] / (1.0 + exp(-x[i])) }
+    kernel wrong(x: f64[N], y_bar: f64[N]) -> (x_bar: f64[N]) { x_bar[i] = y_bar[i] / (1.0 + exp(x[i])) }"""
+    soft, given, wrong = (lathe.kernel(text, n) for n in ("soft", "given", "wrong"))
+    np.testing.assert_allclose(lathe.vjp(soft.with_derivative(given))(x, w), w / (1 + np.exp(-x)))
+    with pytest.raises(lathe.LatheError) as e:
+        soft.with_derivative(wrong)
+    assert e.value.code == "E1307"
+    with pytest.raises(lathe.LatheError):
+        soft.with_derivative(3)
+
+
+def test_patterns_are_found_by_data_flow():
+    net = lathe.kernel("""kernel net(x: f64[N], w: f64[M], a: i32[M], b: i32[M]) -> (y: f64[M], n: i32) {
+        for i in 0..M { y[i] = w[i] * sin(x[a[i]]) * select(w[i] > 0.5, x[b[i]], 2.0) }
+        n = 3
+    }""")
+    rng = np.random.default_rng(7)
+    x, w, a = rng.random(300), rng.random(400), rng.integers(0, 300, 400).astype(np.int32)
+    b = (a + 7) % 300
+    find = lathe.sparsity(net, "x", "y")
+    rows, columns = find(x, w, a, b)
+    assert sorted(zip(rows, columns)) == sorted({*zip(range(400), a), *zip(range(400), b)})
+    assert find(x, 1 - w, a, b=b)[0] is rows and find(x, w, b, b)[0].size == 400
+    J = lathe.jacobian(net, "x", "y")(x, w, a, b)
+    for mode in (None, "forward", "reverse"):
+        np.testing.assert_allclose(lathe.jacobian(net, "x", "y", mode=mode, pattern="static")(x, w, a, b), J)
+    np.testing.assert_allclose(lathe.jacobian(net, "x", "y", pattern=(rows, columns))(x, w, a, b), J[rows, columns])
+    none = np.zeros(0)
+    assert find(none, w[:0], a[:0], b[:0])[0].size == 0
+    assert lathe.jacobian(net, "x", "y", pattern="static")(none, w[:0], a[:0], b[:0]).shape == (0, 0)
+    # Where floats decide, nothing is known, and all products are computed.
+    data = lathe.kernel("kernel data(x: f64[N]) -> (y: f64[N]) { for i in 1..N { if x[i] > 0.5 { y[i] = x[i] } else { y[i] = x[i - 1] } } }")
+    assert lathe.sparsity(data)(x) is None
+    np.testing.assert_array_equal(lathe.jacobian(data, pattern="static")(x), lathe.jacobian(data)(x))
+    with pytest.raises(lathe.OptionError):
+        lathe.jacobian(net, "x", "y", pattern="dynamic")
+
+
 def test_structs_have_gradients_of_their_type():
     pull = lathe.kernel("""struct Body { x: f64, y: f64, kind: i32 }
     kernel pull(p: Body[N], w: f64) -> (e: f64) { e = sum[i](p[i].x * p[i].x * p[i].y * f64(p[i].kind) * w) }""")

@@ -53,7 +53,7 @@ pub use lathe_strategy::{
     RuleSignature,
     syntax::{Formal, Sort},
 };
-pub use optimize::optimize;
+pub use optimize::{optimize, optimized};
 pub use rule::{Cursor, Edit, Rule};
 pub use subject::{Subject, apply, apply_rule, open_all, replay, run};
 

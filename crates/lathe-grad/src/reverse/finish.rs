@@ -166,16 +166,24 @@ impl Reverse<'_> {
     /// statement stores; else it becomes zero right before. `results` become zero even where nothing touches them.
     fn starting(&mut self, bars: &[Arc<Buffer>], results: &HashSet<BufId>, back: Stmt) -> Stmt {
         let mut list: Vec<Stmt> = back.as_seq().map_or_else(|| vec![back.clone()], <[Stmt]>::to_vec);
+        // Neither of what is done to a statement here changes which arrays it touches.
+        let mut arrays: Vec<HashSet<BufId>> = list.iter().map(touched).collect();
         for b in bars {
-            let first = list.iter().position(|s| touched(s).contains(&b.id));
-            match first {
+            let first = arrays.iter().position(|all| all.contains(&b.id));
+            let n = match first {
                 Some(n) => match stored(&list[n], b, (!results.contains(&b.id)).then_some(&list[n + 1..])) {
-                    Some(s) => list[n] = s,
-                    None => list.insert(n, zero_array(b, &mut self.func)),
+                    Some(s) => {
+                        list[n] = s;
+                        continue;
+                    }
+                    None => n,
                 },
-                None if results.contains(&b.id) => list.push(zero_array(b, &mut self.func)),
-                None => {}
-            }
+                None if results.contains(&b.id) => list.len(),
+                None => continue,
+            };
+            let zero = zero_array(b, &mut self.func);
+            arrays.insert(n, touched(&zero));
+            list.insert(n, zero);
         }
         Stmt::seq(list)
     }

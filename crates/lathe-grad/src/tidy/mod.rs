@@ -100,14 +100,17 @@ fn lines(s: &Stmt, out: &mut Vec<Line>) {
 /// The statement that lines are. Arrays that nothing uses any more are gone.
 fn joined(all: Vec<Line>) -> Stmt {
     let mut rest: Vec<Stmt> = Vec::new();
+    // What the lines behind touch, all of which are within what is open before them.
+    let mut used: HashSet<BufId> = HashSet::new();
     for line in all.into_iter().rev() {
+        let own = line.touched();
         match line {
             Line::Do(s) => rest.push(s),
             Line::Open(s) => {
                 rest.reverse();
                 let body = Stmt::seq(std::mem::take(&mut rest));
                 let kind = match (s.as_alloc(), s.as_let()) {
-                    (Some((b, _)), _) if !touched(&body).contains(&b.id) => None,
+                    (Some((b, _)), _) if !used.contains(&b.id) => None,
                     (Some((b, _)), _) => Some(StmtKind::Alloc { buffer: b.clone(), body: body.clone() }),
                     (_, Some((b, v, _))) => {
                         Some(StmtKind::Let { binder: b.clone(), value: v.clone(), body: body.clone() })
@@ -117,6 +120,7 @@ fn joined(all: Vec<Line>) -> Stmt {
                 rest.push(kind.map_or(body, |k| s.with_kind(k)));
             }
         }
+        used.extend(own);
     }
     rest.reverse();
     Stmt::seq(rest)

@@ -215,6 +215,7 @@ fn compare_all(
     }
 
     in_two_directions(m, f, &jvp, Mode::Forward, (ask, &given, &forward), at);
+    within_pattern(m, f, &jvp, ask, &x, at);
 
     // Cotangents.
     let Some(vjp) = &vjp else { return outcome };
@@ -253,6 +254,37 @@ fn compare_all(
         }
     }
     outcome
+}
+
+/// What depends on no input of a direction has no tangent along it.
+fn within_pattern(m: &Module, f: &Function, jvp: &Derivative, ask: &Request, x: &Values, at: &Inputs) {
+    let ask = Request { wrt: jvp.wrt.clone(), of: jvp.of.clone(), name: "pattern".into(), ..ask.clone() };
+    let pattern = match lathe_grad::sparsity(m, f, &ask) {
+        Ok(d) => d.func,
+        Err(d) if [codes::SPARSITY, codes::UNSUPPORTED, codes::SIZE].contains(&d.code) => return,
+        Err(d) => panic!("{d}\n{}", print_function(f)),
+    };
+    well_formed(m, &pattern);
+    let dot = |n: &String| shadow_name(f, n, Mode::Forward);
+    let mut rng = Rng(0x5e75);
+    for _ in 0..3 {
+        let (mut real, mut truth) = (x.clone(), x.clone());
+        for n in &jvp.wrt {
+            let a = &x[n];
+            let some: Vec<i64> = (0..a.len()).map(|_| i64::from(rng.below(3) == 0)).collect();
+            let numbers: Vec<f64> = some.iter().map(|s| *s as f64 * (0.5 + rng.unit())).collect();
+            real.insert(dot(n), ArrayValue::from_f64(Scalar::F64, &a.shape, &numbers));
+            truth.insert(dot(n), ArrayValue::from_i64(Scalar::Bool, &a.shape, &some));
+        }
+        let tangents = run(m, &jvp.func, &real, at);
+        let depends = run(m, &pattern, &truth, at);
+        for n in &jvp.of {
+            let pairs = reals(&tangents[&dot(n)]).into_iter().zip(depends[&dot(n)].to_i64_vec());
+            for (k, (t, d)) in pairs.enumerate() {
+                assert!(t == 0.0 || d != 0, "{n}[{k}]\n{}\n{}", print_function(f), print_function(&pattern));
+            }
+        }
+    }
 }
 
 /// Vector modes: a direction and its double have the bits of the derivative along it, and of their doubles.

@@ -4,6 +4,7 @@
 //! | case | gives |
 //! |---|---|
 //! | `#: forward`, `#: reverse` | the derived function, and what it keeps between the sweeps |
+//! | `#: sparsity` | the function of dependences, whose results bound those of forward mode |
 //! | `#: second` | the tangents of the cotangents; all derivatives of derivatives are compared |
 //!
 //! Behind the word may stand `wrt A, B`, `of C`, `value`, `steps` (which count as locally constant), and how many
@@ -12,7 +13,7 @@
 use crate::common::{NoFiles, Outcome, VALUES, compare};
 use lathe_diagnostics::{Diagnostic, SourceMap};
 use lathe_filetest::{Found, Front, Given, Loaded};
-use lathe_grad::{Derivative, Mode, Request, differentiate, shadow_name, widened};
+use lathe_grad::{Derivative, Mode, Request, differentiate, shadow_name, sparsity, widened};
 use lathe_ir::text::{Ids, Scope, print_expr, print_function_with};
 use lathe_ir::{Function, Module};
 
@@ -34,7 +35,7 @@ impl Front for Derivatives {
     }
 
     fn words(&self) -> &'static [&'static str] {
-        &["forward", "reverse", "second"]
+        &["forward", "reverse", "second", "sparsity"]
     }
 
     fn case(&self, word: &str, rest: &str, given: &Given) -> Result<Result<Found, Diagnostic>, String> {
@@ -61,6 +62,9 @@ impl Front for Derivatives {
 }
 
 fn derivative(module: &Module, func: &Function, word: &str, ask: &Request) -> Result<Derivative, Diagnostic> {
+    if word == "sparsity" {
+        return sparsity(module, func, &Request { name: word.into(), ..ask.clone() });
+    }
     let first = differentiate(module, func, ask)?;
     if word != "second" {
         return Ok(first);

@@ -41,9 +41,9 @@ impl Parser<'_> {
         self.advance();
         let name = self.ident("the kernel's name")?;
         self.expect("=")?;
-        let rule = self.ident("`jvp`, `vjp` or `hvp`")?;
-        if !["jvp", "vjp", "hvp"].contains(&rule.text.as_str()) {
-            let text = "a derived kernel is `jvp(…)`, `vjp(…)` or `hvp(…)`";
+        let rule = self.ident("`jvp`, `vjp`, `hvp` or `sparsity`")?;
+        if !["jvp", "vjp", "hvp", "sparsity"].contains(&rule.text.as_str()) {
+            let text = "a derived kernel is `jvp(…)`, `vjp(…)`, `hvp(…)` or `sparsity(…)`";
             return Err(self.error(codes::EXPECTED, text, rule.span, "not this"));
         }
         let mut d = self.inside("(", ")", |p| {

@@ -14,7 +14,7 @@
 * :mod:`lathe.device`: devices, buffers that move by themselves, kernels in CUDA C and OpenCL C.
 * :mod:`lathe.linalg`, :mod:`lathe.fft`: factorizations, linear systems, Fourier transforms.
 * :mod:`lathe.random`: random numbers as a function of key and counter.
-* :func:`grad`, :func:`vjp`, :func:`jvp`, :func:`jacobian`, :func:`hessian`: derivatives, which are kernels, too.
+* :func:`grad`, :func:`vjp`, :func:`jvp`, :func:`jacobian`, :func:`hessian`, :func:`sparsity`: derivatives, which are kernels, too.
 * :mod:`lathe.jax`, :mod:`lathe.torch`: kernels as operators of these packages.
 """
 
@@ -33,7 +33,7 @@ from ._lathe import cache_folder, get_threads, set_threads
 from .contraction import einsum, einsum_path
 from . import errors, types
 from ._devices import devices
-from .derivatives import grad, hessian, hvp, jacobian, jvp, value_and_grad, vjp
+from .derivatives import grad, hessian, hvp, jacobian, jvp, sparsity, value_and_grad, vjp
 from .errors import (
     ArgumentError,
     AssertError,
@@ -73,7 +73,7 @@ __all__ = [
     "TimeLimitError", "TuneError", "Tuned", "bf16", "bool_", "c128", "c64", "cache_folder", "count", "devices", "einsum", "einsum_path", "errors",
     "f16", "f32", "f64",
     "fun", "get_threads", "grad", "hessian", "hvp", "i16", "i32", "i64", "i8", "index", "inout", "jacobian", "jvp", "kernel", "load", "mdh", "out",
-    "param", "pick", "set_threads", "ship", "strategy", "tune", "types", "u16", "u32", "u64", "u8", "value_and_grad", "vjp",
+    "param", "pick", "set_threads", "ship", "sparsity", "strategy", "tune", "types", "u16", "u32", "u64", "u8", "value_and_grad", "vjp",
 ]
 
 

@@ -16,9 +16,10 @@ import numpy as np
 
 from . import _lathe
 from ._shapes import bound
+from .errors import LatheError
 from .kernels import Kernel
 
-__all__ = ["grad", "hessian", "hvp", "jacobian", "jvp", "value_and_grad", "vjp"]
+__all__ = ["grad", "hessian", "hvp", "jacobian", "jvp", "sparsity", "value_and_grad", "vjp"]
 
 _REALS = ("f16", "bf16", "f32", "f64")
 _FLOATS = (*_REALS, "c64", "c128")
@@ -113,7 +114,7 @@ def hessian(kernel: Kernel, wrt: str | None = None) -> Callable[..., Any]:
 
 
 def jacobian(kernel: Kernel, wrt: str | None = None, of: str | None = None, *, mode: str | None = None,
-             pattern: tuple[Any, Any] | None = None, check: bool = True, allow_steps: bool = False) -> Callable[..., Any]:
+             pattern: tuple[Any, Any] | str | None = None, check: bool = True, allow_steps: bool = False) -> Callable[..., Any]:
     """A function that takes what the kernel takes and returns the derivatives of one result by one input, of the shape of the
     result and then that of the input.
 
@@ -124,7 +125,8 @@ def jacobian(kernel: Kernel, wrt: str | None = None, of: str | None = None, *, m
     input, both counted in the order of rows. The derivatives at these positions are returned, in the order of the lists. Inputs
     that no result depends on together (or results that share no input) have one product in common; which ones do is found by
     colouring (Curtis, Powell and Reid, "On the Estimation of Sparse Jacobian Matrices"). One more product, with random numbers,
-    tells whether derivatives outside of the pattern are zero where the function is called, unless ``check`` is false.
+    tells whether derivatives outside of the pattern are zero where the function is called, unless ``check`` is false. With
+    ``pattern="static"`` the whole Jacobian is returned, by as few products as the pattern of :func:`sparsity` asks for.
 
     >>> import lathe, numpy as np
     >>> squares = lathe.kernel("kernel squares(x: f64[N]) -> (y: f64[N]) { y[i] = x[i] * x[i] }")
@@ -134,17 +136,12 @@ def jacobian(kernel: Kernel, wrt: str | None = None, of: str | None = None, *, m
     >>> lathe.jacobian(squares, pattern=([0, 1], [0, 1]))(np.array([1.0, 2.0]))
     array([2., 4.])
     """
-    names = _inputs(kernel, wrt)
-    results = differentiable(kernel, "out") if of is None else _names(of) or []
-    for what, found in (("input", names), ("result", results)):
-        if len(found) != 1:
-            raise _lathe.fail("E0917", f"a Jacobian is of one result by one input, and there are {len(found)} {what}s: {', '.join(found)}",
-                              [], f"lathe.jacobian(kernel, wrt={names[0]!r}, of=…)" if names else None)
-    for name in (names[0], results[0]):
-        _real(kernel, name, "Jacobian")
+    names, results = _by_one(kernel, wrt, of)
     if mode not in (None, "forward", "reverse"):
         raise _lathe.fail("E0917", f"there is no mode {mode!r}", [], "mode='forward', or mode='reverse'")
-    sparse = None if pattern is None else _Pattern(pattern, mode)
+    find = sparsity(kernel, names, results, allow_steps=allow_steps) if isinstance(pattern, str) and pattern == "static" else None
+    given_pattern = None if pattern is None or find else _Pattern(pattern, mode)
+    coloured: dict[int, _Pattern] = {}
     derived: dict[bool, Kernel] = {}
     inputs = [p[0] for p in kernel.parameters if p[1] != "out"]
     outputs = [p[0] for p in kernel.parameters if p[1] == "out"]
@@ -154,6 +151,12 @@ def jacobian(kernel: Kernel, wrt: str | None = None, of: str | None = None, *, m
         x = np.asarray(args[inputs.index(names[0])], dtype=kernel.dtype(names[0]))
         values = kernel(*args)
         y = np.asarray(values[outputs.index(results[0])] if len(outputs) > 1 else values)
+        sparse = given_pattern
+        if find is not None and (found := find(*args)) is not None:
+            if id(found) not in coloured:
+                coloured.clear()
+                coloured[id(found)] = _Pattern(found, mode)
+            sparse = coloured[id(found)]
         forward = sparse.forward if sparse else mode == "forward" or mode is None and x.size <= y.size
         if forward not in derived:
             derive = jvp if forward else vjp
@@ -168,7 +171,12 @@ def jacobian(kernel: Kernel, wrt: str | None = None, of: str | None = None, *, m
             return found.reshape(-1, seeds.shape[-1])
 
         if sparse:
-            return sparse.values(products, kernel.name, y.size, x.size, check)
+            values = sparse.values(products, kernel.name, y.size, x.size, check and find is None)
+            if find is None:
+                return values
+            made = np.zeros((y.size, x.size), dtype=kernel.dtype(results[0]))
+            made[sparse.rows, sparse.columns] = values
+            return made.reshape(y.shape + x.shape)
         parts = [products(seeds) for seeds in _units(given)]
         made = np.concatenate(parts, axis=-1) if parts else np.empty((y.size, x.size), dtype=kernel.dtype(results[0]))
         return (made if forward else made.T).reshape(y.shape + x.shape)
@@ -176,10 +184,57 @@ def jacobian(kernel: Kernel, wrt: str | None = None, of: str | None = None, *, m
     return _like(matrix, kernel, "The Jacobian of")
 
 
+def sparsity(kernel: Kernel, wrt: str | None = None, of: str | None = None, *, allow_steps: bool = False) -> Callable[..., Any]:
+    """A function that takes what the kernel takes and returns which derivatives of one result by one input need not be zero:
+    positions in the result and positions in the input, both counted in the order of rows, as :func:`jacobian` takes them. They
+    are those for all values of the floats, and are kept for the next call with the same shapes and integers; do not change them.
+    ``None`` where floats decide which branch is taken or which element is read.
+
+    >>> import lathe, numpy as np
+    >>> chain = lathe.kernel("kernel chain(x: f64[N]) -> (y: f64[N]) { y[i] = x[i] * x[max(i - 1, 0)] }")
+    >>> rows, columns = lathe.sparsity(chain)(np.ones(3))
+    >>> rows.tolist(), columns.tolist()
+    ([0, 1, 1, 2, 2], [0, 0, 1, 1, 2])
+    """
+    names, results = _by_one(kernel, wrt, of)
+    try:
+        depends = _derived(kernel, "sparsity", names, results, False, allow_steps, None, True)
+    except LatheError as e:
+        if e.code != "E1308":
+            raise
+        depends = None
+    inputs = [p for p in kernel.parameters if p[1] != "out"]
+    at = [p[0] for p in inputs].index(names[0])
+    floats = [p[2].split("[")[0] in _FLOATS for p in inputs]
+    known: dict[Any, Any] = {}
+
+    def pattern(*args: Any, **named: Any) -> Any:
+        args = bound(kernel, args, named)
+        if depends is None:
+            return None
+        arrays = [np.asarray(a) for a in args]
+        key = tuple((a.shape, None if is_float else a.tobytes()) for a, is_float in zip(arrays, floats))
+        if key not in known:
+            rows, columns = [], []
+            for first, seeds in enumerate(_units(np.empty(arrays[at].shape, dtype=bool))):
+                found = np.asarray(depends(*args, seeds))
+                r, c = np.nonzero(found.reshape(-1, found.shape[-1]))
+                rows.append(r)
+                columns.append(c + first * _AT_ONCE)
+            empty = np.empty(0, dtype=np.int64)
+            r, c = (np.concatenate(p) if p else empty for p in (rows, columns))
+            order = np.lexsort((c, r))
+            known.clear()
+            known[key] = r[order], c[order]
+        return known[key]
+
+    return _like(pattern, kernel, "Which derivatives need not be zero of")
+
+
 class _Pattern:
     """Which elements of a Jacobian need not be zero, and which share a product."""
 
-    def __init__(self, pattern: tuple[Any, Any], mode: str | None) -> None:
+    def __init__(self, pattern: Any, mode: str | None) -> None:
         try:
             rows, columns = (np.asarray(list(p)) for p in pattern)
         except (TypeError, ValueError):
@@ -295,6 +350,19 @@ def _names(names: Names) -> list[str] | None:
         if not isinstance(n, str) or not n.isidentifier():
             raise _lathe.fail("E0917", f"parameters are given by their names, not by {n!r}", [], "wrt='x', or wrt=('x', 'y')")
     return names
+
+
+def _by_one(kernel: Kernel, wrt: str | None, of: str | None) -> tuple[list[str], list[str]]:
+    """The input and the result of a Jacobian."""
+    names = _inputs(kernel, wrt)
+    results = differentiable(kernel, "out") if of is None else _names(of) or []
+    for what, found in (("input", names), ("result", results)):
+        if len(found) != 1:
+            raise _lathe.fail("E0917", f"a Jacobian is of one result by one input, and there are {len(found)} {what}s: {', '.join(found)}",
+                              [], f"lathe.jacobian(kernel, wrt={names[0]!r}, of=…)" if names else None)
+    for name in (names[0], results[0]):
+        _real(kernel, name, "Jacobian")
+    return names, results
 
 
 def _real(kernel: Kernel, name: str, what: str) -> None:

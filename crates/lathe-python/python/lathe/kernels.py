@@ -163,6 +163,30 @@ class Kernel(_lathe.Kernel):
         texts = [d if isinstance(d, str) else d.source() for d in definitions]
         return _restored("\n".join([self.source().rstrip(), "", *texts, ""]), self.name, self.defaults)
 
+    def with_derivative(self, *rules: Any) -> Kernel:
+        """The kernel with derivatives of the user's: kernels, texts or functions that compute what ``vjp`` or ``jvp`` of it does,
+        with the parameters of that by name. Each is compared with the automatic derivative on small random arrays, where
+        there is one. Derivatives of every kind, also those of operators of PyTorch and JAX, use it.
+
+        >>> import lathe, numpy as np
+        >>> rounded = lathe.kernel("kernel rounded(x: f64[N]) -> (y: f64[N]) { y[i] = round(x[i]) }")
+        >>> through = lathe.kernel("kernel through(x: f64[N], y_bar: f64[N]) -> (x_bar: f64[N]) { x_bar[i] = y_bar[i] }")
+        >>> lathe.vjp(rounded.with_derivative(through))(np.array([0.2, 1.7]), np.array([3.0, 4.0]))
+        array([3., 4.])
+        """
+        text = self.source().rstrip()
+        for r in rules:
+            rule = r if isinstance(r, Kernel) else kernel(r)
+            own = rule.source().strip()
+            # Kernels of one text have the same.
+            text += "" if own in text else f"\n\n{own}"
+            text += f"\n\nderivative {self.name} = {rule.name}"
+        made = _restored(text + "\n", self.name, self.defaults)
+        for attribute in ("__doc__", "__name__", "__qualname__", "__module__", "__wrapped__"):
+            if attribute in self.__dict__:
+                setattr(made, attribute, self.__dict__[attribute])
+        return made
+
     def typed(self, **types: Any) -> Kernel:
         """The kernel for these element types, of one that is generic in them: ``kernel.typed(T=lathe.f64)``.
 

@@ -35,7 +35,7 @@ fn apply(work: &mut Work, _: &Args) -> Result<(), Refusal> {
     work.pass(Simplified::Common, pass)
 }
 
-fn pass(func: &mut Function) {
+pub fn pass(func: &mut Function) {
     let memory = Memory::of(func);
     let body = func.body.clone();
     func.body = map_blocks(&body, &mut |items| block(&memory, func, items));

@@ -34,7 +34,7 @@ fn apply(work: &mut Work, _: &Args) -> Result<(), Refusal> {
     work.pass(Simplified::Overwritten, remove)
 }
 
-fn remove(func: &mut Function) {
+pub fn remove(func: &mut Function) {
     let memory = Memory::of(func);
     let arrays: HashMap<BufId, Arc<Buffer>> =
         func.params.iter().filter_map(|p| p.array()).map(|b| (b.id, b.clone())).collect();

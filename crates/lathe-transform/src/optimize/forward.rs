@@ -38,7 +38,7 @@ fn apply(work: &mut Work, _: &Args) -> Result<(), Refusal> {
     work.pass(Simplified::Stored, |func| pass(module, func))
 }
 
-fn pass(module: &Module, func: &mut Function) {
+pub fn pass(module: &Module, func: &mut Function) {
     let memory = Memory::of(func);
     let body = func.body.clone();
     let mut f = Forward { module, memory, func };

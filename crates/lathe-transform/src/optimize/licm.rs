@@ -41,7 +41,7 @@ fn apply(work: &mut Work, _: &Args) -> Result<(), Refusal> {
     work.pass(Simplified::Invariant, pass)
 }
 
-fn pass(func: &mut Function) {
+pub fn pass(func: &mut Function) {
     let body = func.body.clone();
     let mut m = Motion { memory: Memory::of(func), func };
     let body = m.stmt(&body);

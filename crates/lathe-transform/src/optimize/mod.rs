@@ -20,8 +20,10 @@ mod worth;
 use crate::args::{Args, IntoRefusal};
 use crate::codes;
 use crate::rule::{Cursor, Rule};
+use crate::work::{Work, edited};
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::{Function, Module};
+use lathe_strategy::evidence::Simplified;
 use lathe_strategy::{Evidence, Refusal};
 
 pub(crate) use calls::values_of_calls;
@@ -32,6 +34,40 @@ pub static RULES: &[&Rule] = &[&cse::RULE, &forward::RULE, &licm::RULE, &dse::RU
 
 /// The passes, in the order in which they are usually good.
 pub const PASSES: [&str; 7] = ["inline", "cse", "forward", "licm", "dse", "dce", "promote"];
+
+/// The function after passes by name, for those who need no evidence: the checker compares what they made together with what
+/// was given, once. Only where it does not see that this is the same, passes are applied one by one, by [`optimize`].
+///
+/// # Errors
+/// `E0620` for a name that is none of [`PASSES`].
+pub fn optimized(module: &Module, func: &Function, passes: &[&str]) -> Result<Function, Refusal> {
+    let all: Option<Vec<Pass>> = passes.iter().map(|p| pass(p)).collect();
+    if let Some(all) = all {
+        let at_once = |work: &mut Work| {
+            work.pass(Simplified::Common, |func| all.iter().for_each(|pass| pass(module, func)))
+        };
+        if let Ok(func) = edited(&Cursor::new(module, func), &cse::RULE, at_once) {
+            return Ok(func);
+        }
+    }
+    Ok(optimize(module, func, passes)?.0)
+}
+
+type Pass = fn(&Module, &mut Function);
+
+/// What a pass does to a function, unchecked.
+fn pass(name: &str) -> Option<Pass> {
+    Some(match name {
+        "inline" => calls::values_of_calls,
+        "cse" => |_, f| cse::pass(f),
+        "forward" => forward::pass,
+        "licm" => |_, f| licm::pass(f),
+        "dse" => |_, f| dse::remove(f),
+        "dce" => |_, f| dce::remove(f),
+        "promote" => |_, f| promote::cells_to_values(f),
+        _ => return None,
+    })
+}
 
 /// Applies passes by name, one after the other, to a function as it is: what is in index notation stays so. A pass
 /// whose result the checker cannot show to compute the same changes nothing, and has no evidence.

@@ -3,7 +3,7 @@
 use crate::support::*;
 use lathe_ir::Function;
 use lathe_ir::visit::walk;
-use lathe_transform::optimize::{PASSES, optimize};
+use lathe_transform::optimize::{PASSES, optimize, optimized};
 use std::fmt::Write;
 
 /// A random program: lets, cells and local arrays, nested loops (also of no iterations), branches, a `while`, stores,
@@ -184,7 +184,15 @@ fn passes_keep_results_in_every_order() {
             func = next;
         }
         fewer += usize::from(statements(&func) < statements(only(&module)));
-        let compare = || [0, 1, 2, 5].iter().for_each(|n| same(&module, &func, &[*n]));
+        // All at once, compared once.
+        let at_once = optimized(&module, only(&module), &done).expect("known passes");
+        assert_eq!(statements(&at_once), statements(&func), "seed {seed}, {done:?}");
+        let compare = || {
+            [0, 1, 2, 5].iter().for_each(|n| {
+                same(&module, &func, &[*n]);
+                same(&module, &at_once, &[*n]);
+            });
+        };
         if let Err(e) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(compare)) {
             println!("seed {seed}: {done:?}\n{text}");
             std::panic::resume_unwind(e);
@@ -215,6 +223,7 @@ fn unknown_passes_are_refused() {
         "func f(N)(x: in f64[N], y: out f64[N]) stage plain { compute 'y' over i in 0..N { y[i] = x[i] } }",
     );
     assert!(optimize(&module, only(&module), &["dce", "magic"]).is_err());
+    assert!(optimized(&module, only(&module), &["dce", "magic"]).is_err());
 }
 
 #[test]

@@ -49,7 +49,7 @@ fn names_of(list: &str) -> impl Iterator<Item = &str> {
 /// `E0620` for an unknown pass.
 pub fn optimized(module: &Module, func: &Function, passes: &str) -> Result<Function, Diagnostic> {
     let names: Vec<&str> = names_of(passes).collect();
-    Ok(lathe_transform::optimize(module, func, &names).map_err(|r| *r.diagnostic)?.0)
+    lathe_transform::optimized(module, func, &names).map_err(|r| *r.diagnostic)
 }
 
 /// The derivative of a kernel, with passes before and after.
@@ -222,6 +222,12 @@ fn one(module: &Module, f: &Function, d: &lathe_lang::Derived) -> Result<Functio
     let made = match d.rule.text.as_str() {
         "jvp" => differentiated(module, f, &request(Mode::Forward, name), &passes)?,
         "vjp" => differentiated(module, f, &request(Mode::Reverse, name), &passes)?,
+        "sparsity" => {
+            let func = optimized(module, f, &passes.before.join(","))?;
+            let mut d = lathe_grad::sparsity(module, &func, &request(Mode::Forward, name))?;
+            d.func = optimized(module, &d.func, &passes.after.join(","))?;
+            d
+        }
         // Forward over reverse: how the cotangents change along a direction of the inputs.
         _ => {
             let first = Request { value: false, directions: None, ..request(Mode::Reverse, name) };

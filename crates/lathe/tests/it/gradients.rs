@@ -78,3 +78,26 @@ fn all_of_a_large_derivative_is_scheduled() {
     let notes: Vec<&String> = schedule.versions.iter().flat_map(|v| &v.notes).collect();
     assert!(notes.iter().all(|n| !n.contains("E0608")), "{notes:?}");
 }
+
+#[test]
+fn what_is_refused_has_its_page() {
+    let codes_of = |text: &str| -> Vec<String> {
+        let is_tree = text.contains("stage plain");
+        let given = match Program::from_text(if is_tree { "page.tree" } else { "page.lathe" }, text) {
+            Ok(p) => p,
+            Err(e) => return e.diagnostics.iter().map(|d| d.code.to_string()).collect(),
+        };
+        // Pages in the language ask for derivatives themselves.
+        let f = given.kernel(Some("k")).expect("a kernel");
+        let made = || {
+            let request = Request::new(Mode::Reverse, "d");
+            lathe::grad::differentiated(&given.lang.module, f, &request, &Passes::default())
+        };
+        let refused = is_tree.then(made).and_then(Result::err);
+        refused.map(|d| d.code.to_string()).into_iter().collect()
+    };
+    for page in lathe::all_codes().into_iter().filter(|c| c.code.to_string().starts_with("E13")) {
+        assert_eq!(codes_of(page.wrong), [page.code.to_string()], "{}", page.wrong);
+        assert!(codes_of(page.right).is_empty(), "{}: {}", page.code, page.right);
+    }
+}
