@@ -2,7 +2,7 @@
 """How long Lathe and other tools take for GradBench's evals, primal and derivative, on one core: interleaved rounds. Results are
 compared with those of derivatives written by hand before anything is measured. Writes docs/gradbench-results.md.
 
-    taskset -c 0 python3 benches/gradbench/table.py [--json FILE | --from FILE] [--seconds S] [--tools lathe,jax,…] [EVAL…]
+    taskset -c 0 python3 benches/gradbench/table.py [--json FILE | --from FILE…] [--seconds S] [--tools lathe,jax,…] [EVAL…]
 
 Tools that are not installed are left out.
 """
@@ -118,17 +118,26 @@ def place(row: dict[str, Any]) -> int:
     return 1 + sum(sum(both) < ours for tool, both in row["ms"].items() if tool not in ("lathe", "by hand"))
 
 
-def text(report: dict[str, Any]) -> str:
-    rows, names = report["rows"], report["tools"]
-    others = [t for t in names if t != "lathe"]
+def text(*reports: dict[str, Any]) -> str:
+    """The page: what each machine measured."""
     lines = ["# GradBench's evals", "",
              "Made by `benches/gradbench/table.py` on one core; do not edit. Milliseconds, the shortest of at most 15 interleaved rounds, of a",
              "primal and a derivative; results agree within GradBench's tolerance with derivatives that were written by hand",
-             "(`benches/gradbench/native`, `g++ -O3 -march=native -ffast-math`). Totals are primal plus derivative; the place is that among tools,",
-             "without what is written by hand. Inputs have GradBench's forms and numbers of our own. All expand determinants with each minor",
+             "(`benches/gradbench/native`, `g++ -O3 -ffast-math` for the machine's instructions). Totals are primal plus derivative; the place is that among",
+             "tools, without what is written by hand. Inputs have GradBench's forms and numbers of our own. All expand determinants with each minor",
              "computed once, unlike GradBench's own program; Lathe and the C++ programs evaluate the polynomial of `llsq` by Horner's rule, JAX, PyTorch",
-             "and autograd by powers. Central differences use the C++ program, ADOL-C records it in every call.", "",
-             f"{report['machine']}; " + ", ".join(f"{k} {v}" for k, v in report["versions"].items()) + ".", "",
+             "and autograd by powers; Lathe and the C++ programs of `ht` compute the vertices that points need. Central differences use the C++",
+             "program, ADOL-C records it in every call, Enzyme (its wheel, called through JAX) compiles it."]
+    for report in reports:
+        lines += part(report)
+    return "\n".join(lines) + "\n"
+
+
+def part(report: dict[str, Any]) -> list[str]:
+    rows, names = report["rows"], report["tools"]
+    others = [t for t in names if t != "lathe"]
+    lines = ["", f"## {report['machine']}", "",
+             report.get("note", "") + ", ".join(f"{k} {v}" for k, v in report["versions"].items()) + ".", "",
              "| eval | workload | Lathe: primal | derivative | ratio | total | " + " | ".join(f"{t}" for t in others) + " | place | Lathe ÷ by hand |",
              "|---|---|" + "---|" * (len(others) + 6)]
     for r in rows:
@@ -168,7 +177,7 @@ def text(report: dict[str, Any]) -> str:
     without = sorted({(r["eval"], t, why) for r in rows for t, why in r["without"].items()})
     if without:
         lines += ["", "| eval | without | because |", "|---|---|---|", *(f"| {e} | {t} | {why.splitlines()[0] if why else ''} |" for e, t, why in without)]
-    return "\n".join(lines) + "\n"
+    return lines
 
 
 def processor() -> str:
@@ -196,12 +205,12 @@ def main() -> None:
     arguments.add_argument("evals", nargs="*")
     arguments.add_argument("--json", type=Path)
     arguments.add_argument("--seconds", type=float, default=1.0, help="a function of a tool takes part in rounds for so long")
-    arguments.add_argument("--from", type=Path, dest="made", help="writes the page from a file that --json wrote")
+    arguments.add_argument("--from", type=Path, dest="made", nargs="+", help="writes the page from files that --json wrote, one a machine")
     arguments.add_argument("--tools", help="of all that are installed")
     args = arguments.parse_args()
     page = Path(__file__).resolve().parents[2] / "docs/gradbench-results.md"
     if args.made:
-        page.write_text(text(json.loads(args.made.read_text())))
+        page.write_text(text(*(json.loads(file.read_text()) for file in args.made)))
         return
     warnings.filterwarnings("ignore")
     by = {name: prepare for name, prepare in tools().items() if not args.tools or name in args.tools.split(",") or name == "lathe"}
