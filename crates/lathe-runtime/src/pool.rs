@@ -208,7 +208,7 @@ unsafe extern "C" fn parallel_for(ctx: *mut c_void, count: i64, body: LoopBody, 
             let me = rayon_core::current_thread_index().unwrap_or(0);
             match watch {
                 Some(watch) => watch.help(me, &region),
-                None => region.help(me + 1),
+                None => region.help(me + 1, || {}),
             }
         });
     }

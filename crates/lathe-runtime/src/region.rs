@@ -11,12 +11,15 @@ use std::ffi::c_void;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::thread::Thread;
+use std::time::{Duration, Instant};
 
 /// How many pieces per thread a loop is cut into at most: enough for helping to even out.
 const PIECES_PER_THREAD: i64 = 8;
-/// How often the caller looks whether the others are done before it sleeps, where each thread has a processor; else it
+/// How long the caller looks whether the others are done before it sleeps, where each thread has a processor; else it
 /// would take the time that it waits for.
-const LOOKS: usize = 4_000;
+const SPINS: Duration = Duration::from_micros(500);
+/// How often it looks before it asks for the time.
+const LOOKS: usize = 32;
 /// Set in `state` once nobody may begin any more; the rest counts who is at work.
 const CLOSED: usize = 1 << (usize::BITS - 1);
 
@@ -38,8 +41,8 @@ pub struct Region {
     caller: Thread,
     /// The call that may be ended before the loop is over; 0: none.
     call: u64,
-    /// How often the caller looks whether the others are done before it sleeps.
-    looks: usize,
+    /// Whether the caller looks for a while whether the others are done before it sleeps.
+    spins: bool,
 }
 
 // SAFETY: `env` is only touched between `enter` and `leave`, while the call of `parallel_for` that it belongs to runs,
@@ -70,12 +73,13 @@ impl Region {
             failed: Mutex::new(None),
             caller: std::thread::current(),
             call,
-            looks: if spins { LOOKS } else { 0 },
+            spins,
         }
     }
 
-    /// What a thread does that comes to help: nothing, if the loop is over. Slice `first` is its own; the caller's is 0.
-    pub fn help(&self, first: usize) {
+    /// What a thread does that comes to help: nothing, if the loop is over. Slice `first` is its own; the caller's is 0. Just
+    /// before it says that it is done, it is `free`: the caller may begin the next loop at once.
+    pub fn help(&self, first: usize, free: impl FnOnce()) {
         if self.enter() {
             let me = if self.call == 0 { None } else { Record::here() };
             let before = me.map(|m| m.works_for(self.call));
@@ -83,6 +87,7 @@ impl Region {
             if let (Some(me), Some(before)) = (me, before) {
                 me.works_for(before);
             }
+            free();
             self.leave();
         }
     }
@@ -96,11 +101,13 @@ impl Region {
         let me = if self.call == 0 { None } else { Record::existing() };
         self.work(0, me);
         let mut at_work = self.state.fetch_or(CLOSED, Ordering::AcqRel);
-        let mut looks = 0;
+        let mut spins = self.spins && at_work & !CLOSED != 0;
+        let (begin, mut looks) = (spins.then(Instant::now), 0);
         while at_work & !CLOSED != 0 {
-            looks += 1;
-            if looks < self.looks {
+            if spins {
                 std::hint::spin_loop();
+                looks += 1;
+                spins = looks % LOOKS != 0 || begin.is_some_and(|b| b.elapsed() < SPINS);
             } else if let Some(me) = me {
                 me.poll();
                 std::thread::park_timeout(PATIENCE);
@@ -113,9 +120,17 @@ impl Region {
         failed.map_or(0, |f| f.1)
     }
 
+    /// Whether nobody is at work any more.
+    pub fn is_over(&self) -> bool {
+        self.state.load(Ordering::Relaxed) == CLOSED
+    }
+
     fn enter(&self) -> bool {
-        let open = |s: usize| (s & CLOSED == 0).then_some(s + 1);
-        self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, open).is_ok()
+        let open = self.state.fetch_add(1, Ordering::AcqRel) & CLOSED == 0;
+        if !open {
+            self.leave();
+        }
+        open
     }
 
     fn leave(&self) {
@@ -127,7 +142,8 @@ impl Region {
     fn work(&self, first: usize, me: Option<&Record>) {
         for n in 0..self.slices.len() {
             let slice = &self.slices[(first + n) % self.slices.len()];
-            loop {
+            // To look at a slice that is done takes its line from nobody.
+            while slice.next.load(Ordering::Relaxed) < slice.end {
                 let begin = slice.next.fetch_add(self.grain, Ordering::Relaxed);
                 if begin >= slice.end {
                     break;
