@@ -53,9 +53,11 @@ pub fn estimate(func: &Function, sizes: &BTreeMap<String, i64>, machine: &Machin
     }
     let names = Known::of(&known);
     let (instructions, overhead) = Walk::new(machine, &names, func.stage == Stage::Plain).total(&known.body);
-    let moved = Traffic { machine, known: &names, values: Values::new(), at_once: 1.0 }.of(&known.body);
+    let mut traffic = Traffic { machine, known: &names, values: Values::new(), at_once: 1.0, waits: 0.0 };
+    let moved = traffic.of(&known.body);
     let memory = machine.core_bytes_per_cycle.max(1) as f64;
     let costs = &machine.costs;
+    let waits = traffic.waits;
     let bytes = moved[0] / costs.l2_bytes_per_cycle + moved[1] / costs.l3_bytes_per_cycle + moved[2] / memory;
-    Estimate { instructions, traffic: bytes, overhead, serial: costs.serial }
+    Estimate { instructions, traffic: bytes + waits, overhead, serial: costs.serial }
 }

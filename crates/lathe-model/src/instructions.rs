@@ -180,8 +180,10 @@ impl<'a> Walk<'a> {
             }
             _ => 1.0,
         };
+        // The slowest thread has whole iterations only.
+        let alone = kind == Kind::Serial && (l.exec != Executor::Cpu || self.machine.threads < 2);
         let values: Vec<(Option<i64>, f64)> = match bounds {
-            Some((lo, hi)) if kind == Kind::Serial && trips > 1.0 && decides(&l.body, l.binder.id) => {
+            Some((lo, hi)) if alone && trips > 1.0 && decides(&l.body, l.binder.id) => {
                 let last = lo.saturating_add((trips as i64 - 1).saturating_mul(l.step));
                 vec![(Some(typical_of(l, lo, hi.saturating_sub(l.step))), trips - 1.0), (Some(last), 1.0)]
             }
@@ -426,7 +428,8 @@ impl<'a> Walk<'a> {
             return 0.0;
         }
         match x.kind() {
-            ExprKind::Binary(BinOp::Div, ..) if self.lanes().is_none() => 5.0,
+            // Of loops that the compiler makes lanes of, those of a vector.
+            ExprKind::Binary(BinOp::Div, ..) if self.lanes().is_none() && !self.bag.plain => 5.0,
             ExprKind::Binary(BinOp::Div, ..) => 10.0,
             ExprKind::Binary(BinOp::Min | BinOp::Max, a, _) if a.ty().is_float() => 4.0,
             ExprKind::Binary(BinOp::FloorDiv | BinOp::FloorMod | BinOp::TruncDiv | BinOp::TruncRem, ..) => {

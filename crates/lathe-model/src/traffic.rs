@@ -26,8 +26,18 @@ struct Region {
     points: f64,
     /// How often a byte moves: written ones come and go.
     weight: f64,
-    /// Written by non-temporal stores.
-    past: bool,
+    route: Route,
+}
+
+/// How what is written goes to memory.
+#[derive(Clone, Copy, PartialEq)]
+enum Route {
+    Cached,
+    /// By non-temporal stores, past the caches.
+    Past,
+    /// Through the caches, but for so many of a thousand rows, which begin where vectors do, and whose first and last lines
+    /// leave in parts.
+    Parts(u64),
 }
 
 /// `Σ terms + lo ..= Σ terms + hi`
@@ -44,6 +54,8 @@ pub struct Traffic<'a> {
     pub values: Values,
     /// Iterations that threads run at the same time, of the loops around.
     pub at_once: f64,
+    /// Cycles that [`Traffic::of`] found stores to wait for.
+    pub waits: f64,
 }
 
 impl Traffic<'_> {
@@ -51,13 +63,16 @@ impl Traffic<'_> {
     pub fn of(&mut self, body: &Stmt) -> Moved {
         let (regions, mut moved) = self.go(body);
         let all = self.footprint(&regions);
-        let past: f64 = regions.iter().filter(|r| r.past).map(|r| self.size(r)).sum();
+        let past: f64 = regions.iter().filter(|r| r.route == Route::Past).map(|r| self.size(r)).sum();
+        let parted: f64 = regions.iter().map(|r| self.parted(r)).sum();
         for (level, m) in moved.iter_mut().enumerate() {
             if all <= self.room(level) {
                 *m = 0.0;
             }
         }
-        moved[2] += past / self.threads(body);
+        let threads = self.threads(body);
+        moved[2] += past / threads;
+        self.waits += parted * self.machine.costs.parted / threads;
         moved
     }
 
@@ -186,28 +201,50 @@ impl Traffic<'_> {
                 f.as_ref().map(|f| Span { terms: f.terms.clone(), lo: f.constant, hi: f.constant })
             };
             let dims = place.subscripts.iter().map(span).collect();
-            let past = past && written && self.in_rows(&place.buffer);
-            let weight = if written && !past { 2.0 } else { 1.0 };
-            add(&mut out, Region { buffer: place.buffer, dims, points: 1.0, weight, past });
+            let route = if past && written { self.route(&place.buffer) } else { Route::Cached };
+            let weight = if written && route != Route::Past { 2.0 } else { 1.0 };
+            add(&mut out, Region { buffer: place.buffer, dims, points: 1.0, weight, route });
         }
         out
     }
 
-    /// Whether rows begin where vectors do, so that all of them can be stored non-temporally.
-    fn in_rows(&self, b: &Buffer) -> bool {
-        let row = b.extents.last().and_then(|e| evaluate(e, &self.values)).unwrap_or(0);
-        let bytes = b.elem.leaves().iter().map(|s| s.bytes()).sum::<u64>();
-        b.extents.len() < 2 || (row as u64 * bytes).is_multiple_of(self.machine.vector_bytes)
+    /// Where non-temporal stores go. Where rows begin where vectors do, all of them are, and what follows fills their lines.
+    fn route(&self, b: &Buffer) -> Route {
+        let vector = self.machine.vector_bytes.max(1);
+        let row = self.row(b) as u64;
+        if b.extents.len() < 2 || row.is_multiple_of(vector) {
+            return Route::Past;
+        }
+        // Every so many rows begin where the first one does.
+        let every = vector >> row.trailing_zeros().min(vector.trailing_zeros());
+        Route::Parts(1000 / every.max(1))
+    }
+
+    /// Bytes of the innermost dimension as it is declared.
+    fn row(&self, b: &Buffer) -> f64 {
+        let row = b.extents.last().and_then(|e| evaluate(e, &self.values)).unwrap_or(0).max(0);
+        row as f64 * b.elem.leaves().iter().map(|s| s.bytes()).sum::<u64>() as f64
+    }
+
+    /// Lines that leave in parts.
+    fn parted(&self, r: &Region) -> f64 {
+        match r.route {
+            Route::Parts(share) => {
+                let rows = self.size(r) / self.row(&r.buffer).max(1.0);
+                2.0 * rows * share as f64 / 1000.0
+            }
+            _ => 0.0,
+        }
     }
 
     /// Bytes that a cache must hold.
     fn footprint(&self, regions: &[Region]) -> f64 {
-        regions.iter().filter(|r| !r.past).map(|r| self.size(r)).sum()
+        regions.iter().filter(|r| r.route != Route::Past).map(|r| self.size(r)).sum()
     }
 
     /// Bytes that move, where each element moves once.
     fn bytes(&self, regions: &[Region]) -> f64 {
-        regions.iter().filter(|r| !r.past).map(|r| self.size(r) * r.weight).sum()
+        regions.iter().filter(|r| r.route != Route::Past).map(|r| self.size(r) * r.weight).sum()
     }
 
     /// Bytes of the lines that a region touches.
@@ -256,7 +293,7 @@ fn close(r: &mut Region, l: &Loop, lo: i64, trips: f64) {
 fn add(all: &mut Vec<Region>, new: Region) {
     let together = |r: &Region| {
         r.buffer.id == new.buffer.id
-            && r.past == new.past
+            && r.route == new.route
             && r.dims.iter().zip(&new.dims).all(|(a, b)| match (a, b) {
                 (Some(a), Some(b)) => {
                     a.terms.len() == b.terms.len() && a.terms.iter().all(|t| b.terms.contains(t))

@@ -157,6 +157,56 @@ fn loops_that_nobody_scheduled_become_vectors_where_they_can() {
     );
 }
 
+/// Blocks of 64 and 36 rows take two threads as long as two of 64.
+#[test]
+fn the_slowest_thread_counts() {
+    let tree = "func f(M, N)(A: in f32[M, N], B: out f32[M, N]) stage scheduled {
+      for o in 0..(M + 63) // 64 cpu { for i in 0..min(64, M - 64 * o) { for j in 0..N {
+        'B'[o, i, j]: B[64 * o + i, j]! = A[64 * o + i, j]! * 3.0:f32 } } } }";
+    let cycles = |threads, rows| {
+        let m = Machine { threads, ..machine() };
+        on(&m, tree, &[("M", rows), ("N", 1000)]).instructions
+    };
+    assert!(cycles(2, 100) > 0.98 * cycles(2, 128), "{} {}", cycles(2, 100), cycles(2, 128));
+    assert!(cycles(1, 100) < 0.85 * cycles(1, 128));
+}
+
+/// A division of a vector is one, whoever makes the lanes.
+#[test]
+fn divisions_of_vectors_cost_the_same_in_loops_that_nobody_scheduled() {
+    let f = |stage: &str, body: &str| {
+        format!("func f(N)(A: in f32[N], B: out f32[N]) stage {stage} {{ for o in 0..N // 16 {{ {body} }} }}")
+    };
+    let at = "B[o * 16 + i]! = 3.0:f32 / A[o * 16 + i]!";
+    let lanes = f("scheduled", &format!("for i in 0..16 vector(16) {{ 'B'[o, i]: {at} }}"));
+    let plain = f("plain", &format!("for i in 0..16 {{ 'B'[o, i]: {at} }}"));
+    let cost = |tree: &str| on(&machine(), tree, &[("N", 1600)]).instructions;
+    let (a, b) = (cost(&lanes), cost(&plain));
+    assert!(b > 0.9 * a && b < 2.0 * a, "{a} {b}");
+}
+
+/// Stores that bypass the caches: rows that begin at vectors take less than cached ones; of others, a part does, and their
+/// first and last lines leave in parts.
+#[test]
+fn lines_that_bypass_the_caches_in_parts_are_slow() {
+    let tree = |how: &str| {
+        format!(
+            "func f(M, N)(A: in f32[M, N], B: out f32[M, N]) stage scheduled {{
+               for i in 0..M {{ for o in 0..N // 8 {{ for j in 0..8 vector(8) {{
+                 'B'[i, o, j]: B[i, o * 8 + j]! = A[i, o * 8 + j]! {how} }} }} }}
+             }}"
+        )
+    };
+    let m = Machine { vector_bytes: 32, ..machine() };
+    let traffic = |how, n| on(&m, &tree(how), &[("M", 4000), ("N", n)]).traffic;
+    for n in [1024, 1032] {
+        assert!(traffic("nontemporal", n) < traffic("", n));
+    }
+    // One row in two, and one in four.
+    let more = |n| traffic("nontemporal", n) - traffic("", n);
+    assert!(more(1028) > 900_000.0 && more(1030) < 0.6 * more(1028), "{} {}", more(1028), more(1030));
+}
+
 /// What `let` names is what it names: the same neighbours, invariants and footprints, and as many operations.
 #[test]
 fn lets_are_what_they_name() {

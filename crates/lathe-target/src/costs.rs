@@ -59,7 +59,7 @@ costs! {
     /// Registers that are stored and loaded again for one that there are too few of.
     spilled = 1.5;
     /// Loads for one element of a vector whose elements lie apart in memory.
-    gather = 2.5;
+    gather = 2.8;
     /// Stores for one.
     scatter = 1.5;
     /// Until a stored value can be loaded again.
@@ -76,6 +76,8 @@ costs! {
     l2_bytes_per_cycle = 64.0;
     /// The same from the third cache.
     l3_bytes_per_cycle = 20.0;
+    /// Until a line has left that bypasses the caches in parts.
+    parted = 270.0;
     /// Of what instructions and traffic take, the part that does not overlap.
     serial = 0.25;
 }
