@@ -331,6 +331,21 @@ impl Copy {
                     unroll(&across.inner),
                 ])
             }
+            // Addresses in panels are divisions of what they are addressed by: the loop is cut where panels are, unless
+            // divisions are shifts.
+            Some((size, _)) if size > width && !size.is_power_of_two() => {
+                let (cut, panels) = split(&names::dimension(label, last), size);
+                let each = |l: &str| {
+                    let (lanes, vectors) = vectorize(l, width);
+                    Strategy::Seq(vec![lanes.separated(), attempt(unroll(&vectors.outer))])
+                };
+                Strategy::Seq(vec![
+                    cut,
+                    attempt(call("separate", vec![name(&panels.outer)])),
+                    each(&panels.inner),
+                    attempt(each(&Role::Rest.of(&panels.inner))),
+                ])
+            }
             _ => lanes,
         }
     }

@@ -361,6 +361,30 @@ fn tiles_of_products_fit_the_machine() {
     assert_eq!(tile(&server(), [16, 4096, 25088])[1..], [1, 4]);
 }
 
+/// Few rows and columns that are read where they lie, by threads: each has columns of its own, and so much of the sum at a
+/// time that its first cache keeps them from one tile of rows to the next.
+#[test]
+fn few_rows_read_columns_from_the_first_cache() {
+    let row = ROWS.iter().find(|r| r.name == "MatMul").unwrap();
+    let (module, func) = example(row.file, row.kernel);
+    let h = Homomorphism::of(&module, &func, None).unwrap();
+    let small = Machine { l1_bytes: 6 << 10, l1_ways: 8, ..machine("x86-64-v3") };
+    for (values, m, threads, compares) in
+        [([16, 1000, 2048], server(), 16, false), ([13, 300, 140], small, 3, true)]
+    {
+        let at: BTreeMap<String, i64> = ["I", "J", "K"].iter().map(|n| n.to_string()).zip(values).collect();
+        let func = fixed(&alone(&func, &h), &h.at(&at).unwrap());
+        let auto = auto(&module, &func, &at, &Setting { machine: &m, threads, exact: true }).unwrap();
+        let text = auto.strategy.to_string();
+        assert!(text.contains("split(C.k, ") && text.contains("parallel(C.j"), "{values:?}: {text}");
+        assert!(!text.contains("(B, at: "), "{values:?}: {text}");
+        if compares {
+            let new = transform(&module, &func, &auto.strategy, &text);
+            compare(row, &new, &at, &text);
+        }
+    }
+}
+
 /// Copies only where they are read often: rows are read where they lie, small columns as well.
 #[test]
 fn products_pack_what_is_used_often() {
@@ -377,6 +401,9 @@ fn products_pack_what_is_used_often() {
     for (values, rows, columns) in [
         ([64, 64, 64], false, false),
         ([512, 512, 512], false, true),
+        // Vectors of rows that begin at lines never cross one.
+        ([256, 320, 300], false, false),
+        ([256, 330, 300], false, true),
         ([2048, 2048, 2048], true, true),
         ([16, 1000, 2048], false, false),
     ] {
@@ -387,7 +414,19 @@ fn products_pack_what_is_used_often() {
             "{values:?}: {text}"
         );
     }
+    // The loop that copies is cut where panels are, as far as divisions are not shifts.
+    assert!(text([460, 520, 390]).contains("split(copy(B).1, 48)"));
+    assert!(!text([512, 512, 512]).contains("split(copy(B).1"));
     // Columns that no cache keeps come again for fewer blocks of rows if the sum is cut.
     assert!(text([4096, 4096, 4096]).contains("split(C.k"));
     assert!(!text([2048, 2048, 2048]).contains("split(C.k"));
+    let small = Machine { vector_units: 1, l2_bytes: 32 << 10, ..machine("x86-64-v3") };
+    let at: BTreeMap<String, i64> = ["I", "J", "K"].iter().map(|n| n.to_string()).zip([64, 72, 64]).collect();
+    let h = Homomorphism::of(&module, &func, None).unwrap();
+    let func = fixed(&alone(&func, &h), &h.at(&at).unwrap());
+    let auto = auto(&module, &func, &at, &Setting { machine: &small, threads: 1, exact: true }).unwrap();
+    let text = auto.strategy.to_string();
+    assert!(text.contains("split(copy(B).1, 24)"), "{text}");
+    let new = transform(&module, &func, &auto.strategy, &text);
+    compare(row, &new, &at, &text);
 }
