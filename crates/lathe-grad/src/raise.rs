@@ -2,13 +2,14 @@
 //! whose iterations touch elements of their own only is one compute per statement, and one that only adds is a sum.
 //! A loop in time stays around such computes.
 
-use lathe_ir::visit::{loads_of, refresh, substitute, vars_of, walk_expr};
+use lathe_ir::visit::{self, loads_of, refresh, substitute, vars_of, walk_expr};
 use lathe_ir::{
     Access, BinOp, BufId, Combine, Compute, Dim, Executor, Expr, ExprKind, Function, Loop, ReduceOp, Stmt,
     StmtKind, VarId, View,
 };
 use lathe_poly::Linear;
 use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
 
 /// The function with such loops in index notation.
 pub fn raised(func: &Function) -> Function {
@@ -16,20 +17,28 @@ pub fn raised(func: &Function) -> Function {
         return func.clone();
     }
     let mut out = func.clone();
-    out.body = stmt(&func.body, &mut out.next_id);
+    let mut extents: Extents =
+        func.params.iter().filter_map(|p| p.array()).map(|b| (b.id, b.extents.clone())).collect();
+    visit::walk(&func.body, &mut |s, _| {
+        extents.extend(s.allocated().map(|b| (b.id, b.extents.clone())));
+        true
+    });
+    out.body = stmt(&func.body, &mut out.next_id, &Rc::new(extents));
     out
 }
 
-fn stmt(s: &Stmt, next: &mut u32) -> Stmt {
+type Extents = HashMap<BufId, Vec<Expr>>;
+
+fn stmt(s: &Stmt, next: &mut u32, extents: &Rc<Extents>) -> Stmt {
     if let Some(l) = s.as_loop() {
-        let mut body = Body::default();
+        let mut body = Body { extents: extents.clone(), ..Body::default() };
         if body.read_loop(l).is_some() && body.may_inline() {
             let made = body.items.into_iter().map(|i| i.of.with_kind(StmtKind::Compute(i.compute)));
             // Each has indices of its own.
             return Stmt::seq(made.map(|s| refresh(&s, next)));
         }
     }
-    let new: Vec<Stmt> = s.children().map(|c| stmt(c, next)).collect();
+    let new: Vec<Stmt> = s.children().map(|c| stmt(c, next, extents)).collect();
     let same = s.children().zip(&new).all(|(a, b)| a.ptr_eq(b));
     if same { s.clone() } else { s.with_children(new) }
 }
@@ -60,6 +69,7 @@ struct Body {
     /// Which statement, in how many loops, uses which `let`.
     used: Vec<(usize, usize, VarId)>,
     depth: usize,
+    extents: Rc<Extents>,
 }
 
 impl Body {
@@ -74,6 +84,7 @@ impl Body {
         self.read(&l.body)?;
         self.depth -= 1;
         let own = l.binder.id;
+        let extents = self.extents.clone();
         let items = &mut self.items[from..];
         if !are_apart(items, own) {
             return None;
@@ -86,7 +97,9 @@ impl Body {
             let free = c.targets[0].indices.iter().any(|e| vars_of(e).contains(&own));
             let combine = match (&c.update, free) {
                 (_, true) => Combine::Concat,
-                (Some(op), false) => Combine::Reduce(op.clone()),
+                // A sum of nothing has its element, too: a loop that never runs has none.
+                (Some(op), false) if exists(&c.targets[0], &extents) => Combine::Reduce(op.clone()),
+                (Some(_), false) => return None,
                 (None, false) => return None,
             };
             c.dims.insert(0, Dim { binder: l.binder.clone(), lo: lo.clone(), hi: hi.clone(), combine });
@@ -201,6 +214,17 @@ impl Body {
             stands && (!b.is_costly || once)
         })
     }
+}
+
+/// Whether the constant subscripts of an element are within its array, whatever the sizes.
+fn exists(a: &Access, extents: &Extents) -> bool {
+    let of = a.view.buffer().and_then(|b| extents.get(&b));
+    let within = |(i, n): (&Expr, &Expr)| match (i.as_int(), n.as_int()) {
+        (Some(i), Some(n)) => (0..n).contains(&i),
+        (Some(_), None) => false,
+        (None, _) => true,
+    };
+    of.is_some_and(|n| a.indices.iter().zip(n).all(within))
 }
 
 /// Whether iterations of a loop touch nothing of one another but to add to it, statement by statement: then each
