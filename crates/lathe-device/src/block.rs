@@ -5,6 +5,7 @@
 //! with one since the previous barrier.
 
 use crate::codes;
+use crate::held;
 use crate::owner::owned;
 use crate::pending::{Touched, View};
 use crate::phase::{
@@ -248,6 +249,25 @@ impl Block<'_> {
         out: &mut Vec<Stmt>,
     ) -> Result<()> {
         let global = matches!(buffer.space, Space::Global | Space::Host);
+        if buffer.layout.is_distributed() && !global {
+            let Some((part, body)) = held::in_parts(buffer, body, &self.ranges, self.threads) else {
+                let text = format!(
+                    "the loops over which `{}` is distributed are not the same threads everywhere",
+                    buffer.name
+                );
+                return Err(Diagnostic::error(codes::NOT_HELD, text)
+                    .at_places(s.places(), "this array")
+                    .help(
+                        "they begin at 0, have constant extents, and are no more than a block has threads",
+                    ));
+            };
+            self.private.insert(buffer.id);
+            let part = self.bounded(&part).map_err(|d| d.at_places(s.places(), "this buffer"))?;
+            let part = Buffer { space: Space::Register, ..part };
+            let body = self.within(s, 0, |b, out| b.stmt(&body, pending, out))?;
+            out.push(s.with_kind(StmtKind::Alloc { buffer: Arc::new(part), body }));
+            return Ok(());
+        }
         let bounded = self.bounded(buffer).map_err(|d| d.at_places(s.places(), "this buffer"));
         let extents: Option<Vec<i64>> =
             bounded.as_ref().ok().map(|b| b.extents.iter().filter_map(Expr::as_int).collect());
@@ -468,7 +488,7 @@ impl Block<'_> {
         if let Some((buffer, body)) = s.as_alloc() {
             let space = if buffer.space == Space::Register { Space::Register } else { Space::Stack };
             let bounded = self.bounded(buffer).map_err(|d| d.at_places(s.places(), "this buffer"))?;
-            let buffer = Arc::new(Buffer { space, ..bounded });
+            let buffer = Arc::new(Buffer { space, ..held::whole(&bounded) });
             return Ok(s.with_kind(StmtKind::Alloc { buffer, body: body.clone() }));
         }
         match s.as_loop() {

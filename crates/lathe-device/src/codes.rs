@@ -23,4 +23,12 @@ lathe_diagnostics::codes! {
     DIVERGENT = Code("E0833"), "a barrier that not all threads reach",
         wrong: "for t block in 0..32 { if t < 16 { barrier t } }",
         right: "for t block in 0..32 { barrier t }";
+
+    /// An array whose layout distributes dimensions over loops (`distribute(dim, t)`) has its elements in the registers of
+    /// the threads that run these loops: iteration `k` of `t` has those whose coordinate is `k`. Producers and consumers must
+    /// agree on it: each accesses the elements that it holds, in loops of the same names, order and bounds, and no other concurrent
+    /// loop is between the array and the access. Other threads get a value through shared memory, or the layout changes.
+    NOT_HELD = Code("E0834"), "an access of a distributed array by a thread that may not hold the element",
+        wrong: "func f()(x: in f32[32], y: out f32[32]) stage scheduled {\n  for g in 0..1 level(grid) {\n    alloc r: f32[32] register layout distribute(0, t)\n    for t in 0..32 level(block) { 'r'[t]: r[t] = x[t] }\n    for t in 0..32 level(block) { 'y'[t]: y[t] = r[31 - t] }\n  }\n}\n",
+        right: "func f()(x: in f32[32], y: out f32[32]) stage scheduled {\n  for g in 0..1 level(grid) {\n    alloc r: f32[32] register layout distribute(0, t)\n    for t in 0..32 level(block) { 'r'[t]: r[t] = x[t] }\n    for t in 0..32 level(block) { 'y'[t]: y[t] = r[t] }\n  }\n}\n";
 }

@@ -7,9 +7,10 @@
 use crate::pending::{Touched, View, classes};
 use crate::phase::has_barrier;
 use crate::plan::{Argument, KernelPlan};
+use lathe_ir::build::{add, index, mul};
 use lathe_ir::lower::{physical, resolve, storage};
-use lathe_ir::visit::{loads_of, substitute};
-use lathe_ir::{Access, BufId, Buffer, Expr, ExprKind, Function, Label, Stmt, StmtKind, Store, VarId};
+use lathe_ir::visit::{distinct_operands, loads_of, substitute, vars_of};
+use lathe_ir::{Access, BinOp, BufId, Buffer, Expr, ExprKind, Function, Label, Stmt, StmtKind, Store, VarId};
 use lathe_poly::simplify::simplify_expr;
 use lathe_poly::{Linear, Ranges};
 use std::collections::{HashMap, HashSet};
@@ -32,6 +33,74 @@ pub fn source(value: &Expr) -> Option<(Option<&Expr>, &Access)> {
         }
         _ => None,
     }
+}
+
+/// What one instruction of a copy unit copies.
+pub struct Piece {
+    /// Without this it fills with zeros.
+    pub cond: Option<Expr>,
+    /// The first element.
+    pub to: Access,
+    pub from: Access,
+    pub bytes: i64,
+}
+
+/// The piece that a store is: of one element, or, of all iterations of a loop from 0 on, neighbours that begin at a
+/// multiple of their number. `strides`: of the buffer of an access, if it is stored row by row.
+pub fn piece(
+    st: &Store,
+    all: Option<(VarId, i64)>,
+    strides: &mut dyn FnMut(&Access) -> Option<Vec<Expr>>,
+) -> Option<Piece> {
+    let (cond, from) = source(&st.value)?;
+    let count = all.map_or(1, |a| a.1);
+    let bytes = count.checked_mul(i64::try_from(st.target.elem.bytes()).ok()?)?;
+    if !(matches!(bytes, 4 | 8 | 16) && (all.is_some() || bytes < 16)) {
+        return None;
+    }
+    let Some((v, n)) = all else {
+        return Some(Piece { cond: cond.cloned(), to: st.target.clone(), from: from.clone(), bytes });
+    };
+    if cond.is_some_and(|c| !alike(c, v, n)) {
+        return None;
+    }
+    let first = HashMap::from([(v, index(0))]);
+    let mut at_first = |a: &Access| {
+        let indices = a.indices.iter().map(|i| substitute(i, &first)).collect();
+        together(&a.indices, &strides(a)?, v, n).then(|| Access { indices, ..a.clone() })
+    };
+    let cond = cond.map(|c| substitute(c, &first));
+    Some(Piece { cond, to: at_first(&st.target)?, from: at_first(from)?, bytes })
+}
+
+/// Whether a condition is the same for iterations `0..n` of `v`: what it compares is a multiple of `n` but for `v`.
+fn alike(cond: &Expr, v: VarId, n: i64) -> bool {
+    match cond.kind() {
+        _ if !vars_of(cond).contains(&v) => true,
+        ExprKind::Binary(op @ (BinOp::And | BinOp::Or), ..) => {
+            distinct_operands(*op, cond).iter().all(|part| alike(part, v, n))
+        }
+        ExprKind::Binary(BinOp::Lt, a, b) => {
+            let Some(gap) = Linear::of(b).minus(&Linear::of(a)) else { return false };
+            let others = |(atom, k): &(Expr, i64)| {
+                atom.as_var() == Some(v) || k % n == 0 && !vars_of(atom).contains(&v)
+            };
+            gap.factor(v) == -1 && gap.constant % n == 0 && gap.terms.iter().all(others)
+        }
+        _ => false,
+    }
+}
+
+/// Whether iterations `0..n` of `v` name neighbours of which the first one's number is a multiple of `n`.
+fn together(indices: &[Expr], strides: &[Expr], v: VarId, n: i64) -> bool {
+    let terms = indices.iter().zip(strides);
+    let sum = terms.fold(index(0), |sum, (i, s)| add(sum, mul(i.clone(), s.clone())));
+    let form = Linear::of(&sum);
+    let others = |(atom, k): &(Expr, i64)| {
+        let inside = vars_of(atom).contains(&v);
+        atom.as_var() == Some(v) || k % n == 0 && !inside
+    };
+    form.factor(v) == 1 && form.constant % n == 0 && form.terms.iter().all(others)
 }
 
 /// The labels of stores in the kernel that may be asynchronous, and have arithmetic to overlap with.

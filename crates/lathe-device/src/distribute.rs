@@ -10,7 +10,9 @@ use crate::phase::{has_barrier, has_threads, is_cluster, is_threads, only_if};
 use lathe_ir::build::{and, can_fail, index, lt, not, var};
 use lathe_ir::lower::resolve;
 use lathe_ir::visit::{loads_of, map_accesses, refresh, substitute_stmt, vars_of};
-use lathe_ir::{Access, Binder, BufId, Buffer, Executor, Expr, Loop, Scalar, Stmt, StmtKind, VarId, View};
+use lathe_ir::{
+    Access, Binder, BufId, Buffer, Executor, Expr, LayoutStep, Loop, Scalar, Stmt, StmtKind, VarId, View,
+};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -175,7 +177,8 @@ impl<'a> Rows<'a> {
 
     /// A buffer of every iteration as one of all, whose first dimension is the row.
     fn expanded(&self, buffer: &Arc<Buffer>, body: &Stmt) -> Option<(Arc<Buffer>, Stmt)> {
-        if !buffer.layout.is_row_major() || buffer.extents.iter().any(|e| self.differs(e)) {
+        let distributed = buffer.layout.is_distributed();
+        if !(distributed || buffer.layout.is_row_major()) || buffer.extents.iter().any(|e| self.differs(e)) {
             return None;
         }
         let mut plain = true;
@@ -194,7 +197,12 @@ impl<'a> Rows<'a> {
             return None;
         }
         let extents = [index(self.rows)].into_iter().chain(buffer.extents.iter().cloned()).collect();
-        Some((Arc::new(Buffer { extents, ..(**buffer).clone() }), new))
+        let mut layout = buffer.layout.clone();
+        if distributed {
+            layout = layout.behind_one();
+            layout.steps.push(LayoutStep::Distribute { dim: 0, over: self.outer.binder.name.clone() });
+        }
+        Some((Arc::new(Buffer { extents, layout, ..(**buffer).clone() }), new))
     }
 }
 

@@ -10,7 +10,7 @@ use crate::phase::{Chain, each_access};
 use lathe_ir::build::index;
 use lathe_ir::lower::resolve;
 use lathe_ir::visit::{map_accesses, vars_of};
-use lathe_ir::{Access, Buffer, Expr, Layout, Space, Stmt, VarId};
+use lathe_ir::{Access, BufId, Buffer, Expr, Layout, Name, Space, Stmt, VarId};
 use lathe_poly::{Linear, Ranges};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,10 +18,11 @@ use std::sync::Arc;
 /// How a dimension of the buffer is spread: over thread loops of these numbers, the finest digit first, in blocks of
 /// `block`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Spread {
-    over: Vec<usize>,
-    block: i64,
-    threads: i64,
+pub struct Spread {
+    /// Numbers and extents of the loops.
+    pub over: Vec<(usize, i64)>,
+    pub block: i64,
+    pub threads: i64,
 }
 
 /// A buffer that is spread over the threads.
@@ -46,8 +47,8 @@ pub fn owned(
     each_access(buffer.id, body, &mut ranges.clone(), &mut |a, chain, ranges| all.access(a, chain, ranges))?;
     let (shape, spread) = (all.shape?, all.spread?);
     let product = shape.iter().try_fold(1i64, |n, e| n.checked_mul(*e))?;
-    let every =
-        (0..shape.len()).all(|k| shape[k] <= 1 || spread.iter().flatten().any(|s| s.over.contains(&k)));
+    let every = (0..shape.len())
+        .all(|k| shape[k] <= 1 || spread.iter().flatten().any(|s| s.over.iter().any(|o| o.0 == k)));
     if product > threads || !every {
         return None;
     }
@@ -65,6 +66,14 @@ pub fn owned(
         ..(**buffer).clone()
     };
     Some(Owned { spread, number: all.number, part: Arc::new(part) })
+}
+
+/// The names of the thread loops around the accesses to a buffer, and per dimension how these spread it; `None` where
+/// accesses disagree, or threads share elements.
+pub fn spread(buffer: BufId, body: &Stmt, ranges: &Ranges) -> Option<(Vec<Name>, Vec<Option<Spread>>)> {
+    let mut all = Accesses::default();
+    each_access(buffer, body, &mut ranges.clone(), &mut |a, chain, ranges| all.access(a, chain, ranges))?;
+    Some((all.names?, all.spread?))
 }
 
 impl Owned {
@@ -110,6 +119,8 @@ struct Accesses {
     shape: Option<Vec<i64>>,
     spread: Option<Vec<Option<Spread>>>,
     number: HashMap<VarId, usize>,
+    /// What the loops are called, if all nests agree.
+    names: Option<Vec<Name>>,
 }
 
 impl Accesses {
@@ -120,6 +131,11 @@ impl Accesses {
         if !chain.dims.iter().all(plain) || self.shape.as_ref().is_some_and(|s| *s != shape) {
             return None;
         }
+        let names: Vec<Name> = chain.dims.iter().map(|d| d.binder.name.clone()).collect();
+        self.names = match &self.names {
+            Some(before) if self.shape.is_some() && *before != names => Some(Vec::new()),
+            _ => Some(names),
+        };
         self.number.extend(chain.dims.iter().enumerate().map(|(k, d)| (d.binder.id, k)));
         let (_, indices) = resolve(a).ok()?;
         let spread =
@@ -156,7 +172,7 @@ fn spread_of(i: &Expr, chain: &Chain, shape: &[i64], ranges: &Ranges) -> Option<
     if turn == 0 {
         return None;
     }
-    let (threads, over) = (turn / block, digits.iter().map(|d| d.1).collect());
+    let (threads, over) = (turn / block, digits.iter().map(|d| (d.1, shape[d.1])).collect());
     let (_, rest) = split(&form, turn, &|v| position(v).is_some())?;
     let (lo, hi) = crate::phase::bounds(ranges, &rest.to_expr());
     (lo? >= 0 && hi? < block).then_some(Some(Spread { over, block, threads }))

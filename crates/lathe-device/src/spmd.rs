@@ -36,8 +36,11 @@ const THREADS: i64 = 256;
 ///
 /// # Errors
 /// `E0831` for what is not a kernel, `E0832` for local buffers without a constant size, `E0833` for barriers that not all
-/// threads reach.
+/// threads reach, `E0834` for accesses of distributed arrays by threads that do not hold the element.
 pub fn to_spmd(func: &Function, limits: Limits) -> Result<Function> {
+    if let Some(wrong) = crate::held::prove_held(func).into_iter().next() {
+        return Err(wrong);
+    }
     let classes = classes(func);
     let mut host =
         Host { classes: &classes, limits, next_id: func.next_id, ranges: Ranges::of_function(func) };
@@ -97,7 +100,7 @@ impl Host<'_> {
             && of_host(s)
         {
             let inside = self.child(s, 0)?;
-            let buffer = Arc::new(Buffer { space: Space::Global, ..(**buffer).clone() });
+            let buffer = Arc::new(Buffer { space: Space::Global, ..crate::held::whole(buffer) });
             return Ok(s.with_kind(StmtKind::Alloc { buffer, body: inside }));
         }
         if !has_grid(s) {

@@ -5,7 +5,8 @@ use lathe_diagnostics::Diagnostic;
 use lathe_engine::{Entry, Object, check_table, codes, needs, printed};
 use lathe_ir::text::print_module;
 use lathe_ir::{Function, Module};
-use lathe_source::device::{DeviceSource, Language, emit};
+use lathe_source::device::{DeviceSource, Language, print, race};
+use std::time::{Duration, Instant};
 
 /// The bytes of an object.
 pub fn pack(module: &Module, func: &Function, code: &[u8]) -> Vec<u8> {
@@ -47,7 +48,38 @@ pub fn unpack(
     let func =
         module.functions.get(object.symbol.as_str()).ok_or_else(|| refuse("it has no such function"))?;
     let table = check_table(&module, func).map_err(|d| printed::unplaced(needs::free_size(d)))?;
-    let source = emit(&module, func, language, limits(code)).map_err(printed::unplaced)?;
+    // That it has no race was asked when it was made.
+    let source = print(&module, func, language, limits(code)).map_err(printed::unplaced)?;
     let entry = Entry::of(&table, func);
     Ok(Unpacked { func: func.clone(), entry, source, code: code.to_vec() })
+}
+
+/// Bytes of the stack of the thread that runs a compiler: they call themselves.
+const STACK: usize = 64 << 20;
+
+/// What a compiler makes of a source, while this thread asks whether its kernels have a race; and how long each took.
+///
+/// # Errors
+/// The race, or what the compiler refuses.
+pub fn compiled<T: Send>(
+    module: &Module,
+    source: &DeviceSource,
+    compile: impl FnOnce() -> Result<T, Diagnostic> + Send,
+) -> Result<(T, Duration), Diagnostic> {
+    let timed = move || {
+        let start = Instant::now();
+        compile().map(|made| (made, start.elapsed()))
+    };
+    std::thread::scope(|scope| {
+        let compiler = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, timed);
+        let race = race(module, source);
+        let made = match compiler {
+            Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+            Err(e) => Err(Diagnostic::error(codes::DEFECT, format!("a compiler cannot be started: {e}"))),
+        };
+        match race {
+            Some(race) => Err(race),
+            None => made,
+        }
+    })
 }

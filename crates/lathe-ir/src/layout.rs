@@ -11,7 +11,8 @@ pub enum LayoutStep {
     Pad { dim: usize, multiple: u64 },
     /// `index[dim] ^= index[by] % modulus` (bank conflicts of shared memory); `modulus` a power of two.
     Swizzle { dim: usize, by: usize, modulus: u64 },
-    /// The dimension is spread over the owners that run the named loop.
+    /// Iteration `index[dim]` of the loop of that name has the element: each holds its part of the array, in which the
+    /// dimension has no place. Every access is made by the iteration that has the element.
     Distribute { dim: usize, over: crate::types::Name },
 }
 
@@ -50,5 +51,28 @@ impl Layout {
     /// Physical subscripts are the logical ones: at most there is room between rows.
     pub fn keeps_subscripts(&self) -> bool {
         self.steps.iter().all(|s| matches!(s, LayoutStep::Pad { .. }))
+    }
+
+    /// Iterations of loops hold a part each.
+    pub fn is_distributed(&self) -> bool {
+        self.steps.iter().any(|s| matches!(s, LayoutStep::Distribute { .. }))
+    }
+
+    /// The layout with one more dimension, which comes first and stays there.
+    pub fn behind_one(&self) -> Layout {
+        let step = |s: &LayoutStep| match s {
+            LayoutStep::Permute(order) => {
+                LayoutStep::Permute(std::iter::once(0).chain(order.iter().map(|d| d + 1)).collect())
+            }
+            LayoutStep::Tile { dim, size } => LayoutStep::Tile { dim: dim + 1, size: *size },
+            LayoutStep::Pad { dim, multiple } => LayoutStep::Pad { dim: dim + 1, multiple: *multiple },
+            LayoutStep::Swizzle { dim, by, modulus } => {
+                LayoutStep::Swizzle { dim: dim + 1, by: by + 1, modulus: *modulus }
+            }
+            LayoutStep::Distribute { dim, over } => {
+                LayoutStep::Distribute { dim: dim + 1, over: over.clone() }
+            }
+        };
+        Layout { steps: self.steps.iter().map(step).collect() }
     }
 }

@@ -57,7 +57,17 @@ impl Emitter<'_> {
         let place = self.place(&a.target)?;
         let Some(at) = self.address(&place, s) else { return Err(defect("an atomic of several lanes")) };
         let bits = ir.int_ty(s.bytes() as u32 * 8);
-        let (order, otherwise) = orders(a.order);
+        if self.kernel && a.order == MemoryOrder::InOrder {
+            let [v] = values[..] else { return Err(defect("an atomic with a wrong number of values")) };
+            let old = self.turn(a, at, v, s)?;
+            self.found(a, old, s);
+            return Ok(());
+        }
+        // What orders other accesses of a device is a fence.
+        if self.kernel && a.order.releases() {
+            self.fence_of_device();
+        }
+        let (order, otherwise) = self.orders(a.order);
         let old = match (&a.op, values.as_slice()) {
             (AtomicOp::Load, _) => ir.atomic_load(bits, at, order, s.bytes()),
             (AtomicOp::Store(_), [v]) if a.old.is_none() => {
@@ -79,11 +89,24 @@ impl Emitter<'_> {
             },
             _ => return Err(defect("an atomic with a wrong number of values")),
         };
+        if self.kernel && a.order.acquires() {
+            self.fence_of_device();
+        }
+        self.found(a, old, s);
+        Ok(())
+    }
+
+    /// The orders of an instruction.
+    fn orders(&self, order: MemoryOrder) -> (O, O) {
+        orders(if self.kernel { MemoryOrder::Relaxed } else { order })
+    }
+
+    /// Binds what an atomic found.
+    fn found(&mut self, a: &Atomic, old: Value, s: Scalar) {
         if let Some(binder) = &a.old {
             let old = self.of_bits(old, s);
             self.frame.vars.insert(binder.id, Leaf::Uniform(old));
         }
-        Ok(())
     }
 
     /// `element op= v` by compare-and-swap, until no other thread came between; the bits that were there.
@@ -95,7 +118,7 @@ impl Emitter<'_> {
         (at, bits, s): (Value, Ty, Scalar),
     ) -> Result<Value> {
         let ir = self.ir;
-        let (order, otherwise) = orders(a.order);
+        let (order, otherwise) = self.orders(a.order);
         let first = ir.atomic_load(bits, at, orders(MemoryOrder::Relaxed).0, s.bytes());
         let before = ir.here();
         let (again, done) = (self.block("again"), self.block("updated"));
@@ -116,7 +139,7 @@ impl Emitter<'_> {
     }
 
     /// A scalar as the bits that it has in memory.
-    fn to_bits(&self, v: Value, s: Scalar) -> Value {
+    pub fn to_bits(&self, v: Value, s: Scalar) -> Value {
         let bits = self.ir.int_ty(s.bytes() as u32 * 8);
         match s {
             Scalar::Bool => self.ir.zext(v, bits),
@@ -125,7 +148,7 @@ impl Emitter<'_> {
         }
     }
 
-    fn of_bits(&self, bits: Value, s: Scalar) -> Value {
+    pub fn of_bits(&self, bits: Value, s: Scalar) -> Value {
         match s {
             Scalar::Bool => self.ir.icmp(I::LLVMIntNE, bits, self.ir.zero(self.ir.type_of(bits))),
             _ if self.ir.type_of(bits) == self.ir.scalar_ty(s) => bits,

@@ -6,9 +6,9 @@ use lathe_abi::Runtime;
 use lathe_diagnostics::{Diagnostic, Places};
 use lathe_engine::{CheckTable, codes};
 use lathe_ir::lower::Unsupported;
-use lathe_ir::{BufId, Buffer, Expr, Function, Module, VarId};
+use lathe_ir::{BufId, Buffer, Expr, Function, Label, Module, VarId};
 use lathe_poly::Ranges;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::mem::offset_of;
 use std::sync::Arc;
 
@@ -100,6 +100,33 @@ pub struct Emitter<'a> {
     pub outlined: u32,
     /// Nests become functions of their own: there are many.
     pub apart: bool,
+    /// Of a kernel: what is peculiar to devices.
+    pub device: Device,
+}
+
+/// What is known of a kernel of a device.
+#[derive(Clone, Default)]
+pub struct Device {
+    /// The thread's number in its block, and how many there are.
+    pub threads: Option<(VarId, i64)>,
+    /// Stores that copy units may do.
+    pub copies: HashSet<Label>,
+    /// Blocks that make updates in their order.
+    pub turns: Option<Turns>,
+    /// Numbers from here on are free for variables.
+    pub next_id: u32,
+}
+
+/// The blocks of a kernel that take turns.
+#[derive(Clone, Copy)]
+pub struct Turns {
+    /// The number that the block took when it started, and how many blocks there are.
+    pub block: Value,
+    pub blocks: Value,
+    /// A counter of blocks, and the words behind it.
+    pub memory: Value,
+    /// Words of a block that updates before this one have.
+    pub words: i64,
 }
 
 /// A construct that this engine does not take.

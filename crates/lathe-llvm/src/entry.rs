@@ -1,7 +1,7 @@
 //! The entry of a kernel: reads the descriptors, makes the checks, and runs the body for the shape of
 //! memory that it found.
 
-use crate::emit::{Buf, Emitter, Frame, Result, defect};
+use crate::emit::{Buf, Device, Emitter, Frame, Result, defect};
 use crate::ir::{Ir, Ty, Value};
 use crate::loops::counted;
 use crate::parallel::distinct_pointers;
@@ -51,6 +51,7 @@ pub fn emit(ir: &Ir, module: &Module, func: &Function, table: &CheckTable, targe
         ranges: Ranges::of_function(func),
         outlined: 0,
         apart: crate::nests::many(func),
+        device: Device::default(),
     };
     e.function_attributes(function);
     ir.attribute(function, Some(1), "noalias");

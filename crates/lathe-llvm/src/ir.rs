@@ -325,6 +325,15 @@ impl Ir {
         unsafe { LLVMBuildExtractValue(self.builder, v, i, NO_NAME) }
     }
 
+    /// A pointer as one to an address space, in which it points.
+    pub fn to_space(&self, ptr: Value, space: u32) -> Value {
+        // SAFETY: a pointer of this context.
+        unsafe {
+            let ty = LLVMPointerTypeInContext(self.ctx, space);
+            if LLVMTypeOf(ptr) == ty { ptr } else { LLVMBuildAddrSpaceCast(self.builder, ptr, ty, NO_NAME) }
+        }
+    }
+
     /// Address of element `index` from `base`, for a base that need not be the lowest address.
     pub fn element(&self, ty: Ty, base: Value, index: Value) -> Value {
         if self.as_const(index) == Some(0) {

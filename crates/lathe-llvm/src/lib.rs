@@ -7,6 +7,7 @@
 mod alloc;
 mod arith;
 mod atomic;
+mod copies;
 mod emit;
 mod entry;
 mod expr;
@@ -20,7 +21,9 @@ mod memory;
 mod nests;
 mod parallel;
 pub mod ptx;
+mod shuffles;
 mod stmt;
+mod turns;
 mod value;
 
 use ir::Ir;

@@ -143,6 +143,13 @@ pub fn unrolled(e: &mut Emitter, l: &Loop, places: &Places) -> Result<()> {
     let ir = e.ir;
     let Ok((lo, hi)) = shared_bounds(e, l)? else { return serial(e, l, places) };
     let exact = constant_trips(e, l, lo, hi);
+    if e.kernel
+        && (l.lo.as_int(), l.step) == (Some(0), 1)
+        && let (Some(n), Some(st)) = (exact, l.body.as_store())
+        && e.copied(st, Some((l.binder.id, n)))?
+    {
+        return Ok(());
+    }
     if let Some(n) = exact
         && interleave::rows(e, l, lo, n)?
     {

@@ -5,22 +5,23 @@
 //! function of its own that gives the status, as on CPUs; the kernel calls it, and LLVM takes it in. A block's buffers are in the
 //! address space of shared memory; that parameters of kernels point to global memory is known to LLVM.
 
-use crate::emit::{Buf, Emitter, Frame, Result, refused, unsupported};
+use crate::emit::{Buf, Device, Emitter, Frame, Result, Turns, refused, unsupported};
 use crate::ir::{Ir, Ty, Value};
 use crate::machine::Machine;
 use crate::value::Leaf;
+use lathe_device::shuffles::Halving;
 use lathe_device::{Argument, KernelPlan, Limits, Plan};
 use lathe_diagnostics::Places;
 use lathe_engine::{check_table, needs};
 use lathe_ir::lower::inscan::expand_function;
 use lathe_ir::lower::storage;
-use lathe_ir::stmt::MemoryOrder;
+use lathe_ir::visit::walk;
 use lathe_ir::{BufId, Buffer, Function, Mode, Module, Scalar, Stmt, StmtKind};
 use lathe_lower::{addresses, calls, halves, phases, reductions};
 use lathe_poly::Ranges;
 use lathe_poly::simplify::simplify_function;
 use llvm_sys::{LLVMAtomicOrdering, LLVMIntPredicate as I};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// What the host knows of a kernel's CUDA C, and relies on.
@@ -28,6 +29,8 @@ pub struct Kernel {
     pub name: String,
     /// Shared memory is given at the launch.
     pub dynamic: bool,
+    /// Behind the arguments stands the memory in which its blocks take turns.
+    pub turns: bool,
     /// The last parameter is the place of a status.
     pub status: bool,
 }
@@ -40,22 +43,19 @@ pub fn limits() -> Limits {
 /// The kernels of a function, phased or SPMD, as the text of PTX for an architecture such as `sm_90a`.
 ///
 /// # Errors
-/// `E0701` for atomics that order other accesses, updates in the order of blocks among them; as `lathe_device::to_spmd`
-/// for trees that are no kernels.
+/// As `lathe_device::to_spmd` for trees that are no kernels.
 pub fn ptx(module: &Module, func: &Function, kernels: &[Kernel], arch: &str) -> Result<Vec<u8>> {
     let machine = Machine::nvptx(arch)?;
     let inlined = calls::inline(module, func);
-    relaxed(&inlined.body)?;
     let table = check_table(module, &inlined).map_err(needs::free_size)?;
     let phased = phases::to_phased(&inlined, &lathe_device::is_grid).map_err(refused)?;
     let spmd = simplify_function(&lathe_device::to_spmd(&simplify_function(&phased), limits())?);
-    let plain = reductions::as_stores(module, &expand_function(module, &spmd));
-    let func = &addresses::plain(&halves::in_floats(&plain)).map_err(refused)?;
+    let func = &addresses::plain(&halves::in_floats(&expand_function(module, &spmd))).map_err(refused)?;
     let plan: Plan = lathe_device::plan(func)?;
     let ir = Ir::new(&func.name);
     machine.adopt(&ir);
     for (plan, known) in plan.kernels.iter().zip(kernels) {
-        let ty = ir.fn_ty(ir.int_ty(32), &mut parameters(&ir, plan));
+        let ty = ir.fn_ty(ir.int_ty(32), &mut parameters(&ir, plan, known));
         let body = ir.function(&format!("{}.body", known.name), ty);
         ir.set_internal(body);
         let frame = Frame::new(&ir, body, ir.poison(ir.ptr_ty()));
@@ -73,7 +73,12 @@ pub fn ptx(module: &Module, func: &Function, kernels: &[Kernel], arch: &str) -> 
             ranges: Ranges::of_function(func),
             outlined: 0,
             apart: false,
+            device: Device { next_id: func.next_id, ..Device::default() },
         };
+        // Copy units came with compute capability 8.0.
+        if capability(arch) >= 80 {
+            e.device.copies = lathe_device::copies::overlapping(func, plan);
+        }
         e.function_attributes(body);
         ir.attribute(body, None, "convergent");
         ir.attribute(body, None, "alwaysinline");
@@ -85,29 +90,24 @@ pub fn ptx(module: &Module, func: &Function, kernels: &[Kernel], arch: &str) -> 
     machine.generate(&ir, true)
 }
 
-/// LLVM 22 ends the process on some atomics of kernels that order other accesses.
-fn relaxed(s: &Stmt) -> Result<()> {
-    if let StmtKind::Atomic(a) = s.kind()
-        && a.order != MemoryOrder::Relaxed
-    {
-        let what = format!("the order of the atomic `{}`, in PTX", a.label);
-        return Err(unsupported(&what, s.places()).help("install NVRTC (see docs/devices.md)"));
-    }
-    s.children().try_for_each(relaxed)
-}
-
-fn parameters(ir: &Ir, k: &KernelPlan) -> Vec<Ty> {
+fn parameters(ir: &Ir, k: &KernelPlan, known: &Kernel) -> Vec<Ty> {
     let each = k.arguments.iter().map(|a| match a {
         Argument::Array(_) => ir.ptr_ty(),
         Argument::Scalar(b) => ir.memory_ty(b.ty),
     });
-    each.collect()
+    each.chain(known.turns.then(|| ir.ptr_ty())).collect()
+}
+
+/// The number in the name of an architecture.
+fn capability(arch: &str) -> u32 {
+    let digits: String = arch.chars().filter(char::is_ascii_digit).collect();
+    digits.parse().unwrap_or(0)
 }
 
 /// The kernel around a body.
 fn entry(e: &Emitter, k: &KernelPlan, known: &Kernel, (body, ty): (Value, Ty)) {
     let ir = e.ir;
-    let mut params = parameters(ir, k);
+    let mut params = parameters(ir, k, known);
     let arguments = params.len();
     if known.status {
         params.push(ir.ptr_ty());
@@ -119,12 +119,23 @@ fn entry(e: &Emitter, k: &KernelPlan, known: &Kernel, (body, ty): (Value, Ty)) {
     ir.string_attribute(f, "nvvm.maxntid", &k.threads.to_string());
     let modes: HashMap<BufId, (Mode, bool)> =
         e.func.params.iter().filter_map(|p| Some((p.array()?.id, (p.mode, p.alias.is_none())))).collect();
+    let mut shared = HashSet::new();
+    walk(&k.body, &mut |s, _| {
+        if let StmtKind::Atomic(a) = s.kind() {
+            shared.extend(a.target.view.buffer());
+        }
+        true
+    });
     for (n, a) in k.arguments.iter().enumerate() {
         let Argument::Array(b) = a else { continue };
         // As the host gives them.
         ir.valued_attribute(f, Some(n), "align", 16);
         ir.valued_attribute(body, Some(n), "align", 16);
         let (mode, alone) = modes.get(&b.id).copied().unwrap_or((Mode::InOut, true));
+        // LLVM 22 ends the process on an atomic load of what it takes for memory that nobody writes.
+        if shared.contains(&b.id) {
+            continue;
+        }
         for (set, name) in [(alone, "noalias"), (mode == Mode::In, "readonly")] {
             if set {
                 ir.attribute(f, Some(n), name);
@@ -168,9 +179,14 @@ impl Emitter<'_> {
                 self.array(b, self.ir.param(function, n))?;
             }
         }
-        self.numbers(k)?;
+        let turns = known.turns.then(|| self.ir.param(function, k.arguments.len()));
+        self.numbers(k, known, turns)?;
         self.shared(k, known)?;
-        self.stmt(&k.body)?;
+        let thread = k.thread.id;
+        self.device.threads = Some((thread, k.threads));
+        let halving = |s: &Stmt| Halving::of(s, thread).is_some();
+        let body = reductions::within(self.module, &k.body, &mut self.device.next_id, &halving);
+        self.stmt(&halves::stmt(&body))?;
         self.finish(code);
         Ok(())
     }
@@ -188,10 +204,18 @@ impl Emitter<'_> {
     }
 
     /// The block's place in the grid, and the thread's in the block.
-    fn numbers(&mut self, k: &KernelPlan) -> Result<()> {
+    fn numbers(&mut self, k: &KernelPlan, known: &Kernel, turns: Option<Value>) -> Result<()> {
         let ir = self.ir;
         let read = |name: &str| ir.zext(ir.intrinsic(name, &[], &[]), ir.int_ty(64));
-        let mut at = read("llvm.nvvm.read.ptx.sreg.ctaid.x");
+        let thread = read("llvm.nvvm.read.ptx.sreg.tid.x");
+        let mut at = match turns {
+            Some(memory) => self.ticket(&known.name, thread, memory),
+            None => read("llvm.nvvm.read.ptx.sreg.ctaid.x"),
+        };
+        if let Some(memory) = turns {
+            let blocks = read("llvm.nvvm.read.ptx.sreg.nctaid.x");
+            self.device.turns = Some(Turns { block: at, blocks, memory, words: 0 });
+        }
         let mut values = Vec::new();
         // Innermost first: neighbours in its dimension are neighbours.
         for (number, (l, n)) in k.grid.iter().zip(&k.counts).enumerate().rev() {
@@ -207,7 +231,6 @@ impl Emitter<'_> {
             self.frame.vars.insert(l.binder.id, Leaf::Uniform(value));
             self.ranges.enter_loop(l.binder.id, &l.lo, &l.hi);
         }
-        let thread = read("llvm.nvvm.read.ptx.sreg.tid.x");
         self.frame.vars.insert(k.thread.id, Leaf::Uniform(thread));
         let (zero, end) = (lathe_ir::build::index(0), lathe_ir::build::index(k.threads));
         self.ranges.enter_loop(k.thread.id, &zero, &end);
@@ -218,7 +241,8 @@ impl Emitter<'_> {
     fn shared(&mut self, k: &KernelPlan, known: &Kernel) -> Result<()> {
         let ir = self.ir;
         let bytes = ir.int_ty(8);
-        let piece = known.dynamic.then(|| ir.shared_memory(&format!("{}.shared", known.name), None));
+        // A name as PTX has them: LLVM mends those of its own only.
+        let piece = known.dynamic.then(|| ir.shared_memory(&format!("{}_shared", known.name), None));
         let mut offset = 0;
         for b in &k.shared {
             let st = storage(b).map_err(refused)?;

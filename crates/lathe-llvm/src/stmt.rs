@@ -10,17 +10,25 @@ use crate::value::Leaf;
 use lathe_diagnostics::{Diagnostic, Places};
 use lathe_engine::codes;
 use lathe_ir::{Executor, Expr, Stmt, StmtKind, Store};
+use lathe_lower::reductions;
 use std::collections::HashMap;
 
 impl Emitter<'_> {
     pub fn stmt(&mut self, s: &Stmt) -> Result<()> {
         let places = s.places();
         match s.kind() {
+            StmtKind::Seq(all) if self.kernel => self.sequence(all),
             StmtKind::Seq(all) => all.iter().try_for_each(|s| self.stmt(s)),
             StmtKind::Let { .. } => self.lets(s),
             StmtKind::Store(st) => {
                 self.forget();
-                self.store(st, places)
+                if self.kernel && self.copied(st, None)? { Ok(()) } else { self.store(st, places) }
+            }
+            // A halving that is not within a warp.
+            StmtKind::Reduce(r) if self.kernel => {
+                let stores = reductions::stores(self.module, r, places, &mut self.device.next_id);
+                let stores = stores.ok_or_else(|| defect(format!("`{}` is not defined here", r.op)))?;
+                self.stmt(&stores)
             }
             StmtKind::Loop(l) => {
                 self.forget();
@@ -79,6 +87,7 @@ impl Emitter<'_> {
             }
             StmtKind::Barrier { .. } if self.kernel => {
                 self.forget();
+                self.wait_for_copies();
                 let all = self.ir.i32(0);
                 self.ir.intrinsic("llvm.nvvm.barrier.cta.sync.aligned.all", &[], &[all]);
                 Ok(())

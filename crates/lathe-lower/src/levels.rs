@@ -2,13 +2,14 @@
 //!
 //! The outermost loop over blocks goes to the threads, unless some are used already; all others, those over devices among
 //! them, run their iterations in order, which is one of the orders that they may have. So do the loops that an update `inorder` names: then no iteration
-//! waits for another. Local arrays of devices are in ordinary memory, or in the frame where they are registers.
+//! waits for another. Local arrays of devices are in ordinary memory, or in the frame where they are registers; a distributed one is there as
+//! a whole, which is the parts of all threads.
 
 use crate::phases::to_phased;
 use lathe_ir::lower::Unsupported;
 use lathe_ir::stmt::{Atomic, MemoryOrder};
 use lathe_ir::visit::walk;
-use lathe_ir::{Buffer, Executor, Function, Layout, LayoutStep, Loop, Name, Space, Stmt, StmtKind};
+use lathe_ir::{Buffer, Executor, Function, Layout, Loop, Name, Space, Stmt, StmtKind};
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -38,12 +39,8 @@ fn of_device(s: &Stmt) -> bool {
     let here = matches!(s.kind(), StmtKind::Barrier { .. })
         || s.as_loop().is_some_and(|l| matches!(l.exec, Executor::Level(_) | Executor::Device))
         || matches!(s.kind(), StmtKind::Atomic(a) if a.order == MemoryOrder::InOrder)
-        || s.allocated().is_some_and(|b| space(b.space) != b.space || distributed(b));
+        || s.allocated().is_some_and(|b| space(b.space) != b.space || b.layout.is_distributed());
     here || s.children().any(of_device)
-}
-
-fn distributed(b: &Buffer) -> bool {
-    b.layout.steps.iter().any(|s| matches!(s, LayoutStep::Distribute { .. } | LayoutStep::Swizzle { .. }))
 }
 
 fn space(s: Space) -> Space {
@@ -75,7 +72,7 @@ fn stmt(s: &Stmt, in_turn: &HashSet<Name>, within: bool) -> Stmt {
         return s.with_kind(StmtKind::Atomic(Atomic { order: MemoryOrder::AcqRel, ..a.clone() }));
     }
     if let StmtKind::Alloc { buffer, body } = s.kind() {
-        let layout = if distributed(buffer) { Layout::row_major() } else { buffer.layout.clone() };
+        let layout = if buffer.layout.is_distributed() { Layout::row_major() } else { buffer.layout.clone() };
         // Registers of all threads of a block are an array with subscripts that vary.
         let space = match space(buffer.space) {
             Space::Register if within => Space::Stack,

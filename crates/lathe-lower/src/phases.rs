@@ -1,6 +1,6 @@
 //! Barriers, by fission of the loops that they belong to: what stands between two barriers of a concurrent loop becomes a
 //! loop of its own, serial loops and conditions around a barrier go outside of these, and values that live across
-//! one get an element for each iteration.
+//! one get an element for each iteration, or are computed again from others ([`across`]).
 //!
 //! It is legal where no two iterations access one element, one writing, without a barrier in between, and all
 //! iterations reach each barrier equally often (`lathe_analysis::prove_concurrent`): within a phase the iterations are
@@ -8,8 +8,11 @@
 //! work-item loops in OpenCL on CPUs (Jääskeläinen et al., "pocl: A performance-portable OpenCL implementation", section
 //! 4; Stratton et al., "MCUDA", section 3), for any concurrent loop, and loops in loops.
 
+mod across;
+
+use across::{Across, Lives};
 use lathe_diagnostics::Places;
-use lathe_ir::build::{add, divides, floor_div, index, load, lt, sub, var};
+use lathe_ir::build::{add, floor_div, index, load, lt, sub, var};
 use lathe_ir::lower::{Unsupported, resolve};
 use lathe_ir::stmt::Atomic;
 use lathe_ir::stmt::block::{Item, flat, rebuilt};
@@ -40,7 +43,8 @@ pub fn to_phased(func: &Function, which: &dyn Fn(&Executor) -> bool) -> Result<F
         labels.extend(s.label().cloned());
         true
     });
-    let mut p = Phases { which, next_id: func.next_id, labels, around: Vec::new() };
+    let steady = across::never_written(func);
+    let mut p = Phases { which, next_id: func.next_id, labels, steady, around: Vec::new() };
     let body = p.stmt(&func.body)?;
     Ok(Function { body, next_id: p.next_id, ..func.clone() })
 }
@@ -57,6 +61,8 @@ struct Phases<'w> {
     which: &'w dyn Fn(&Executor) -> bool,
     next_id: u32,
     labels: HashSet<Label>,
+    /// Arrays that hold the same all the time.
+    steady: HashSet<BufId>,
     /// Variables of the loops around: instances of the statements that are made.
     around: Vec<Expr>,
 }
@@ -82,8 +88,11 @@ impl Phases<'_> {
             name: l.binder.name.to_string(),
             private: HashSet::from([l.binder.id]),
             context: Vec::new(),
+            later: Vec::new(),
             instance: self.around.clone(),
             labels: &mut self.labels,
+            steady: self.steady.clone(),
+            checks: across::has_checks(&l.body),
             next_id: self.next_id,
             loops: vec![(Loop { body: Stmt::empty(), ..l.clone() }, s.places().clone())],
         };
@@ -111,8 +120,14 @@ struct Fission<'l> {
     private: HashSet<VarId>,
     /// Values that each phase computes again, in order.
     context: Vec<(Binder, Expr)>,
+    /// Those among them of the phase that is being made, which names them itself.
+    later: Vec<(Binder, Expr)>,
     instance: Vec<Expr>,
     labels: &'l mut HashSet<Label>,
+    /// Arrays that hold the same all the time: those of the caller, and kept values once they are there.
+    steady: HashSet<BufId>,
+    /// Whether there are checks in it.
+    checks: bool,
     next_id: u32,
 }
 
@@ -141,82 +156,55 @@ impl Fission<'_> {
     fn block(&mut self, s: &Stmt) -> Result<Vec<Stmt>> {
         let (mut out, mut run) = (Vec::new(), Vec::new());
         let items = flat(s);
-        let ends = self.ends_of_phases(&items);
+        let grid = self.loops.iter().any(|(l, _)| &*l.exec.name() == "grid");
+        let across = Across {
+            of: self.of,
+            uniform: &|e| self.uniform(e),
+            steady: &|b| self.steady.contains(&b),
+            divisions: grid,
+            checks: self.checks,
+        };
+        let lives = across.of(&items);
+        // Arrays of kept values, and what was there before them.
+        let mut arrays: Vec<(usize, Arc<Buffer>, Places)> = Vec::new();
         for (k, item) in items.iter().enumerate() {
-            if !ends[k] {
-                run.push(item.clone());
-                continue;
-            }
             let rest = || rebuilt(items[k + 1..].to_vec());
-            match item {
-                Item::Let(binder, value, _) if self.is_cheap(value) => {
-                    self.private.insert(binder.id);
-                    self.context.push((binder.clone(), value.clone()));
+            match (lives[k], item) {
+                (Lives::Within, _) => run.push(item.clone()),
+                (Lives::Again, Item::Let(binder, value, _)) => {
+                    run.push(item.clone());
+                    self.later.push((binder.clone(), value.clone()));
                 }
-                Item::Do(s) => {
+                (Lives::Kept, Item::Let(binder, _, places)) => {
+                    let (buffer, element) = self.element(binder, places)?;
+                    let label = self.label(&binder.name);
+                    let store = self.stored(&label, &element, var(binder), places);
+                    arrays.push((out.len(), buffer, places.clone()));
+                    run.extend([item.clone(), Item::Do(store)]);
+                    self.later.push((binder.clone(), load(element)));
+                }
+                (_, Item::Do(s)) => {
                     self.flush(&mut run, &mut out);
                     self.around_barrier(s, &mut out)?;
                 }
-                Item::Let(binder, value, places) => {
+                (_, Item::Let(binder, value, places)) => {
                     self.flush(&mut run, &mut out);
-                    out.push(if self.uniform(value) {
-                        let body = Stmt::seq(self.block(&rest())?);
-                        let (binder, value) = (binder.clone(), value.clone());
-                        Stmt::new(StmtKind::Let { binder, value, body }, places.clone())
-                    } else {
-                        let define = |store: &dyn Fn(Expr) -> Stmt| store(value.clone());
-                        self.kept_value(binder, places, &define, &rest())?
-                    });
-                    return Ok(out);
+                    let body = Stmt::seq(self.block(&rest())?);
+                    let (binder, value) = (binder.clone(), value.clone());
+                    out.push(Stmt::new(StmtKind::Let { binder, value, body }, places.clone()));
+                    return Ok(around(out, arrays));
                 }
-                Item::Alloc(buffer, places) => {
+                (_, Item::Alloc(buffer, places)) => {
                     self.flush(&mut run, &mut out);
                     let (buffer, rest) = self.expanded(buffer, &rest(), places)?;
                     let body = Stmt::seq(self.block(&rest)?);
                     out.push(Stmt::new(StmtKind::Alloc { buffer, body }, places.clone()));
-                    return Ok(out);
+                    return Ok(around(out, arrays));
                 }
             }
         }
         self.flush(&mut run, &mut out);
-        Ok(out)
-    }
-
-    /// Whether each phase rather computes a value again than that it is kept. Arithmetic of indices fits, here as there.
-    fn is_cheap(&self, value: &Expr) -> bool {
-        !self.uniform(value) && loads_of(value).is_empty() && !divides(value)
-    }
-
-    /// Which entries of a block no phase goes across: those with a barrier in them, and what is named behind one of these
-    /// that follows it.
-    fn ends_of_phases(&self, items: &[Item]) -> Vec<bool> {
-        let mut ends: Vec<bool> =
-            items.iter().map(|i| matches!(i, Item::Do(s) if waits(s, self.of))).collect();
-        let named: Vec<Named> = items.iter().map(Named::of).collect();
-        let Some(last) = ends.iter().rposition(|e| *e) else { return ends };
-        loop {
-            let mut changed = false;
-            let mut next = last;
-            for k in (0..last).rev() {
-                if ends[k] {
-                    next = k;
-                    continue;
-                }
-                let behind = |is: &dyn Fn(&Named) -> bool| named[next..].iter().any(is);
-                ends[k] = match &items[k] {
-                    Item::Let(binder, ..) => behind(&|n| n.vars.contains(&binder.id)),
-                    Item::Alloc(buffer, _) => behind(&|n| n.bufs.contains(&buffer.id)),
-                    Item::Do(_) => false,
-                };
-                if ends[k] {
-                    changed = true;
-                    next = k;
-                }
-            }
-            if !changed {
-                return ends;
-            }
-        }
+        Ok(around(out, arrays))
     }
 
     /// A statement with a barrier in it.
@@ -285,6 +273,9 @@ impl Fission<'_> {
         if run.iter().any(|i| matches!(i, Item::Do(s) if !s.is_empty())) {
             self.phase(rebuilt(run), out);
         }
+        // Phases behind this one find its values no more.
+        self.private.extend(self.later.iter().map(|(binder, _)| binder.id));
+        self.context.append(&mut self.later);
     }
 
     /// A statement in the loops, with the values that it names.
@@ -305,22 +296,30 @@ impl Fission<'_> {
     /// A value that lives across a barrier, as an element of each iteration, around the phases of `rest`. `define` gives
     /// the statement that computes it, around the store of the value that it names.
     fn kept_value(&mut self, binder: &Binder, places: &Places, define: Define, rest: &Stmt) -> Result<Stmt> {
-        let elem = Type::from(binder.ty);
-        let id = BufId(self.id());
-        let (extents, at) = self.dimensions(&binder.name, places)?;
-        let buffer = Buffer::local(id, binder.name.clone(), elem.clone(), extents, Space::Host);
-        let buffer = self.placed(buffer, Space::Register);
-        let element = Access::buffer(id, elem, at).at(places.clone());
-        let (label, instance) = (self.label(&binder.name), self.instance.clone());
-        let store = |value: Expr| {
-            let store = Store::new(label.clone(), instance.clone(), element.clone(), value);
-            Stmt::new(StmtKind::Store(store), places.clone())
-        };
+        let (buffer, element) = self.element(binder, places)?;
+        let label = self.label(&binder.name);
+        let store = |value: Expr| self.stored(&label, &element, value, places);
         let mut body = Vec::new();
         self.phase(define(&store), &mut body);
         let rest = substitute_stmt(rest, &HashMap::from([(binder.id, load(element.clone()))]));
         body.extend(self.block(&rest)?);
         Ok(Stmt::new(StmtKind::Alloc { buffer, body: Stmt::seq(body) }, places.clone()))
+    }
+
+    /// An array with an element for the value of each iteration, and that element.
+    fn element(&mut self, binder: &Binder, places: &Places) -> Result<(Arc<Buffer>, Access)> {
+        let elem = Type::from(binder.ty);
+        let id = BufId(self.id());
+        let (extents, at) = self.dimensions(&binder.name, places)?;
+        let buffer = Buffer::local(id, binder.name.clone(), elem.clone(), extents, Space::Host);
+        self.steady.insert(id);
+        Ok((self.placed(buffer, Space::Register), Access::buffer(id, elem, at).at(places.clone())))
+    }
+
+    /// The store of a value in its element.
+    fn stored(&self, label: &Label, element: &Access, value: Expr, places: &Places) -> Stmt {
+        let store = Store::new(label.clone(), self.instance.clone(), element.clone(), value);
+        Stmt::new(StmtKind::Store(store), places.clone())
     }
 
     /// The label of the store of a value: of a second one of that name, `x.2`.
@@ -393,36 +392,17 @@ impl Fission<'_> {
     }
 }
 
+/// Statements in arrays, each of which is there from a statement on.
+fn around(mut all: Vec<Stmt>, arrays: Vec<(usize, Arc<Buffer>, Places)>) -> Vec<Stmt> {
+    for (from, buffer, places) in arrays.into_iter().rev() {
+        let body = Stmt::seq(all.split_off(from));
+        all.push(Stmt::new(StmtKind::Alloc { buffer, body }, places));
+    }
+    all
+}
+
 fn names_var(s: &Stmt, v: VarId) -> bool {
     s.exprs().into_iter().any(|e| vars_of(e).contains(&v)) || s.children().any(|c| names_var(c, v))
-}
-
-/// What a statement names, with all that it holds.
-#[derive(Default)]
-struct Named {
-    vars: HashSet<VarId>,
-    bufs: HashSet<BufId>,
-}
-
-impl Named {
-    fn of(item: &Item) -> Named {
-        let mut named = Named::default();
-        match item {
-            Item::Let(_, value, _) => named.expr(value),
-            Item::Alloc(buffer, _) => buffer.extents.iter().for_each(|e| named.expr(e)),
-            Item::Do(s) => walk(s, &mut |s, _| {
-                s.exprs().into_iter().for_each(|e| named.expr(e));
-                named.bufs.extend(s.touches().iter().filter_map(|(t, _)| t.buffer()));
-                true
-            }),
-        }
-        named
-    }
-
-    fn expr(&mut self, e: &Expr) {
-        self.vars.extend(vars_of(e));
-        self.bufs.extend(loads_of(e).iter().filter_map(|a| a.view.buffer()));
-    }
 }
 
 fn used_whole(s: &Stmt, b: BufId) -> bool {

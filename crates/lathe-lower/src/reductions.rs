@@ -15,18 +15,22 @@ use std::sync::Arc;
 /// The function without `reduce` statements but in loops whose lanes combine in order.
 pub fn as_stores(module: &Module, func: &Function) -> Function {
     let mut next_id = func.next_id;
-    let body = within(module, &func.body, &mut next_id);
+    let body = within(module, &func.body, &mut next_id, &|_| false);
     Function { body, next_id, ..func.clone() }
 }
 
-fn within(module: &Module, s: &Stmt, next_id: &mut u32) -> Stmt {
+/// A statement without `reduce` statements, as [`as_stores`], but in those that `keep` says.
+pub fn within(module: &Module, s: &Stmt, next_id: &mut u32, keep: &dyn Fn(&Stmt) -> bool) -> Stmt {
+    if keep(s) {
+        return s.clone();
+    }
     if let Some(r) = s.as_reduce() {
         return stores(module, r, s.places(), next_id).unwrap_or_else(|| s.clone());
     }
     if s.as_loop().is_some_and(|l| matches!(l.exec, Executor::InScan(_))) {
         return s.clone();
     }
-    let new: Vec<Stmt> = s.children().map(|c| within(module, c, next_id)).collect();
+    let new: Vec<Stmt> = s.children().map(|c| within(module, c, next_id, keep)).collect();
     let same = s.children().zip(&new).all(|(a, b)| a.ptr_eq(b));
     if same { s.clone() } else { s.with_children(new) }
 }

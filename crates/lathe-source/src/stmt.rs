@@ -1,6 +1,6 @@
 //! Statements: loops, stores, local arrays, and the functions that `cpu` loops become.
 
-use crate::device::cluster;
+use crate::device::{cluster, language::Language};
 use crate::emit::{
     Buf, Emitter, NOT_IN_REGISTERS, Place, Result, Var, fallback, ill_formed, lift, unsupported,
 };
@@ -10,7 +10,7 @@ use lathe_diagnostics::Places;
 use lathe_ir::build::{add, int, sub};
 use lathe_ir::lower::storage;
 use lathe_ir::visit::substitute_stmt;
-use lathe_ir::{Access, Buffer, Executor, Expr, Loop, Space, Stmt, StmtKind, Store};
+use lathe_ir::{Access, Buffer, Executor, Expr, Loop, Scalar, Space, Stmt, StmtKind, Store};
 use lathe_lower::{halves, reductions};
 use lathe_poly::Interval;
 use std::collections::HashMap;
@@ -134,6 +134,16 @@ impl Emitter<'_> {
             return self.lanes_store(&b, indices, &st.target, &v, st.nontemporal);
         }
         let at = self.element(&b, indices)?;
+        let word =
+            matches!(st.target.elem.scalar(), Some(Scalar::F32 | Scalar::F64 | Scalar::I32 | Scalar::U32));
+        let global =
+            !matches!(b.decl.space, Space::Shared | Space::Register | Space::Stack | Space::Fragment);
+        let cuda = self.device.is_some_and(|d| d.language == Language::Cuda);
+        if st.nontemporal && cuda && word && global {
+            // A store that leaves the caches first.
+            self.line(format!("__stcs(&{at}, {});", bare(&v.text)));
+            return Ok(());
+        }
         self.line(format!("{at} = {};", bare(&v.text)));
         Ok(())
     }

@@ -32,7 +32,6 @@ const WORDS: &[(&str, &str)] = &[
     ("store_at", "compute_at"),
     ("compute_root", "fission"),
     ("compute_inline", "inline"),
-    ("distribute", "fission"),
     ("loop_fission", "fission"),
     ("merge", "fuse"),
     ("loop_fusion", "fuse"),

@@ -9,9 +9,11 @@ use lathe_analysis::{
     means_nothing, only_by, order_kept, relaid, shares_nothing, stands_for, starts_from_totals,
     starts_in_order, unmentioned,
 };
-use lathe_ir::{BinOp, Expr, Scalar, VarId, build};
+use lathe_ir::visit::{loads_of, walk};
+use lathe_ir::{BinOp, Expr, Scalar, Stmt, VarId, build};
 use lathe_strategy::evidence::{Range, Within};
 use lathe_strategy::{Claim, Construction, Formula};
+use std::collections::HashSet;
 
 /// Whether a claim holds of two trees, and how many accesses say so; none where the trees alone do not tell.
 pub fn decide(c: &Change, claim: &Claim) -> Option<Result<usize, String>> {
@@ -24,6 +26,10 @@ pub fn decide(c: &Change, claim: &Claim) -> Option<Result<usize, String>> {
         Claim::OrderKept { by: Construction::InOrder } => return in_order(c),
         Claim::OrderKept { by } if by.is_decided() => return runs_kept(c),
         Claim::LayoutOnly { array } | Claim::SpaceOnly { array } => relaid(c, array),
+        Claim::HeldByUsers { array } => match lathe_device::prove_held(c.after).into_iter().next() {
+            Some(d) => Err(d.message),
+            None => Ok(accesses(&c.after.body, array)),
+        },
         Claim::ComputedInPlace { array } => holds_values(c, std::slice::from_ref(array), Tables::Removed),
         Claim::ComputedOnce { arrays, .. } | Claim::CombinedFirst { arrays, .. } => {
             holds_values(c, arrays, Tables::Made)
@@ -114,4 +120,18 @@ fn expression(f: &Formula) -> Option<Expr> {
             }
         }
     })
+}
+
+/// How many accesses there are to arrays of a name.
+fn accesses(s: &Stmt, array: &str) -> usize {
+    let mut ids = HashSet::new();
+    let mut count = 0;
+    walk(s, &mut |s, _| {
+        ids.extend(s.allocated().filter(|b| &*b.name == array).map(|b| b.id));
+        let loads = s.evaluated().into_iter().flat_map(loads_of);
+        let all = s.accesses().map(|(a, _)| a.clone()).chain(loads);
+        count += all.filter(|a| a.view.buffer().is_some_and(|id| ids.contains(&id))).count();
+        true
+    });
+    count
 }

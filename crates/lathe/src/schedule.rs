@@ -131,6 +131,7 @@ fn examined(
         let called = module.reached(&func);
         for f in std::iter::once(&func).chain(called.values()) {
             diagnostics.extend(lathe_analysis::prove_concurrent(module, f));
+            diagnostics.extend(lathe_device::prove_held(f));
             diagnostics.extend(lathe_analysis::prove_calls(module, f));
         }
         diagnostics.extend(called.values().flat_map(|f| crate::tree::examined(module, f).1));

@@ -98,10 +98,10 @@ pub(super) fn injective(c: &Change, path: &[usize], b: &Buffer) -> Result<(), St
     let rank = b.extents.len();
     let variables: Vec<VarId> = (0..rank).map(|d| VarId(u32::MAX - d as u32)).collect();
     let subscripts: Vec<Expr> = variables.iter().map(|v| build::var_id(*v, Scalar::Index)).collect();
-    let stored = lower::physical(b, &subscripts).map_err(|_| fails("is one that engines do not take"))?;
-    let storage = lower::storage(b).map_err(|_| fails("is one that engines do not take"))?;
+    let laid = lower::laid(b, subscripts.clone()).map_err(|_| fails("is one that engines do not take"))?;
+    let (stored, extents): (Vec<Expr>, Vec<Expr>) = laid.into_iter().map(|d| (d.index, d.extent)).unzip();
     let ranges = Ranges::at(c.after, path);
-    if !storage.extents.iter().all(|e| ranges.fits(e)) {
+    if !extents.iter().all(|e| ranges.fits(e)) {
         return Err(fails("has extents that may leave 64 bits"));
     }
     let back = inverse(&b.layout, rank, &stored).ok_or_else(|| fails("cannot be inverted"))?;
@@ -116,7 +116,10 @@ pub(super) fn injective(c: &Change, path: &[usize], b: &Buffer) -> Result<(), St
         builder.range(&mut scope, *v, &build::index(0), extent, 1);
     }
     let mut outside = Vec::new();
-    for (at, extent) in stored.iter().zip(&storage.extents) {
+    // Exclusive or with less than a power of two stays within a multiple of it, which the extent is.
+    let plain = without_swizzles(b).ok_or_else(|| fails("changes dimensions after it swizzled them"))?;
+    let places = lower::laid(&plain, subscripts).map_err(|_| fails("is one that engines do not take"))?;
+    for (at, extent) in places.iter().map(|d| &d.index).zip(&extents) {
         let (at, n) = (builder.value(&mut scope, at), builder.value(&mut scope, extent));
         outside.extend([gt(&Lin::default(), &at), ge(&at, &n)]);
     }
@@ -127,6 +130,21 @@ pub(super) fn injective(c: &Change, path: &[usize], b: &Buffer) -> Result<(), St
             o.is_some_and(|o| solve_from(&state, &[o], &system.clauses, system.columns) == Answer::Empty)
         });
     if inside { Ok(()) } else { Err(fails("may leave an element without a place")) }
+}
+
+/// The buffer with a layout that has the same extents and swizzles nothing; none where steps behind one change dimensions.
+fn without_swizzles(b: &Buffer) -> Option<Buffer> {
+    let mut swizzled = false;
+    let step = |s: &LayoutStep| match s {
+        LayoutStep::Swizzle { dim, modulus, .. } => {
+            swizzled = true;
+            Some(LayoutStep::Pad { dim: *dim, multiple: *modulus })
+        }
+        LayoutStep::Pad { .. } => Some(s.clone()),
+        _ => (!swizzled).then(|| s.clone()),
+    };
+    let steps = b.layout.steps.iter().map(step).collect::<Option<_>>()?;
+    Some(Buffer { layout: Layout { steps }, ..b.clone() })
 }
 
 /// The subscripts that an element has, from where it is stored: the steps of the layout undone, last one first.
@@ -151,8 +169,15 @@ fn inverse(layout: &Layout, rank: usize, stored: &[Expr]) -> Option<Vec<Expr>> {
                     inner,
                 );
             }
-            LayoutStep::Pad { .. } => {}
-            LayoutStep::Swizzle { .. } | LayoutStep::Distribute { .. } => return None,
+            LayoutStep::Pad { .. } | LayoutStep::Distribute { .. } => {}
+            LayoutStep::Swizzle { dim, by, modulus } => {
+                let other =
+                    build::floor_mod(here.get(*by)?.clone(), build::index(i64::try_from(*modulus).ok()?));
+                let lathe_ir::ExprKind::Binary(lathe_ir::BinOp::Xor, a, b) = here.get(*dim)?.kind() else {
+                    return None;
+                };
+                here[*dim] = (*b == other).then(|| a.clone())?;
+            }
         }
     }
     (here.len() == rank).then_some(here)

@@ -12,7 +12,7 @@ use super::Reverse;
 use super::restore::{Asked, When};
 use super::tape::Tape;
 use crate::{Kept, bytes};
-use lathe_analysis::Network;
+use lathe_graph::Network;
 use lathe_ir::build::load;
 use lathe_ir::{BufId, Expr, ExprKind, VarId};
 use std::collections::{HashMap, HashSet};

@@ -253,6 +253,18 @@ pub struct AccessCode {
     /// Accesses to registers are not memory traffic.
     pub counted: bool,
     pub atomic: Option<AtomicCode>,
+    /// Which iteration has the element, where arrays are distributed and that is asked.
+    pub held: Option<Box<HeldCode>>,
+}
+
+/// Who has an element of a distributed array, and who asks.
+#[derive(Clone, Debug)]
+pub struct HeldCode {
+    /// The loops that the layout names: the number of the iteration that has the element, and the register of the loop's
+    /// variable; none outside of such a loop.
+    pub owners: Box<[(Name, Reg, Option<Reg>)]>,
+    /// The concurrent loops between the array and the access, outermost first.
+    pub around: Box<[(Name, Reg)]>,
 }
 
 /// How an access is atomic.

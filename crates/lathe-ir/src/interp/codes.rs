@@ -95,4 +95,11 @@ lathe_diagnostics::codes! {
     UNDECLARED = Code("E0417"), "an access that the function does not declare",
         wrong: include_str!("../../tests/run/e0417_wrong.tree"),
         right: include_str!("../../tests/run/e0417_right.tree");
+
+    /// The layout of an array says which iterations of concurrent loops hold its elements (`distribute`), each in
+    /// registers of its own. An element is accessed by the iteration that holds it, and read by the one that wrote it.
+    /// Runs that look for races look for this, too.
+    NOT_HELD = Code("E0418"), "an element that another iteration holds",
+        wrong: include_str!("../../tests/run/e0418_wrong.tree"),
+        right: include_str!("../../tests/run/e0418_right.tree");
 }

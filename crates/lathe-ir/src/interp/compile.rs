@@ -9,7 +9,7 @@ use super::code::{
     Routine, Scope, Site, leaf_count,
 };
 use super::{Globals, Order, codes};
-use crate::buffer::Space;
+use crate::buffer::{Buffer, Space};
 use crate::expr::{Expr, touches_memory};
 use crate::func::{Function, Param, ParamKind};
 use crate::ids::{BufId, Label, VarId};
@@ -104,6 +104,10 @@ pub struct Compiler<'m> {
     /// Instance vectors to compile at the end: site and expressions.
     instances: Vec<(u32, Vec<Expr>)>,
     loops: Vec<(Name, Reg)>,
+    /// Those among them whose iterations hold values of their own: all that are concurrent but for lanes.
+    pub(super) holders: Vec<(Name, Reg)>,
+    /// Distributed arrays by slot, and how many holders are around them.
+    pub(super) distributed: HashMap<u32, (std::sync::Arc<Buffer>, usize)>,
     /// Enclosing parallel loops whose iterations are tasks, innermost last.
     forked: Vec<VarId>,
     /// Tokens of this strand, whose registers are known.
@@ -146,6 +150,8 @@ impl<'m> Compiler<'m> {
             site: 0,
             instances: Vec::new(),
             loops: Vec::new(),
+            holders: Vec::new(),
+            distributed: HashMap::new(),
             forked: Vec::new(),
             tokens: HashMap::new(),
             has_tasks,
@@ -440,6 +446,9 @@ impl<'m> Compiler<'m> {
                 let extents = extents.into_iter().map(|e| self.expr(e)).collect::<Result<Vec<_>, _>>()?;
                 let slot = self.new_slot(&buffer.name, buffer.space);
                 self.bufs.insert(buffer.id, slot);
+                if self.flavour.races && buffer.layout.is_distributed() {
+                    self.distributed.insert(slot, (buffer.clone(), self.holders.len()));
+                }
                 let (name, elem, space) = (buffer.name.clone(), buffer.elem.clone(), buffer.space);
                 self.routine.allocs.push(AllocCode { slot, name, elem, extents, space });
                 let alloc = self.routine.allocs.len() as u32 - 1;

@@ -1,6 +1,6 @@
 //! Expressions to instructions: each shared node once, equal computations once, selects lazily.
 
-use super::code::{AccessCode, ArgCode, CallCode, Instr, Reg, Scope, ViewCode, leaf_count};
+use super::code::{AccessCode, ArgCode, CallCode, HeldCode, Instr, Reg, Scope, ViewCode, leaf_count};
 use super::compile::Compiler;
 use crate::buffer::Space;
 use crate::expr::{Access, Expr, ExprKind, View};
@@ -244,10 +244,12 @@ impl Compiler<'_> {
         if let Some(known) = self.access_keys.get(&key) {
             return Ok(*known);
         }
+        let held = self.held(slot, &index)?;
         let id = self.routine.accesses.len() as u32;
         self.routine.accesses.push(AccessCode {
             slot,
             index: index.into(),
+            held,
             leaves: super::array::leaf_offsets(&a.elem).into(),
             bytes: a.elem.bytes(),
             places: a.places.clone(),
@@ -256,6 +258,24 @@ impl Compiler<'_> {
         });
         self.access_keys.insert(key, id);
         Ok(id)
+    }
+
+    /// Who has the element of a distributed array.
+    fn held(&mut self, slot: u32, index: &[Reg]) -> Result<Option<Box<HeldCode>>, Diagnostic> {
+        let Some((buffer, outside)) = self.distributed.get(&slot).cloned() else { return Ok(None) };
+        let subscripts = index.iter().map(|r| self.stand_in(&Type::Scalar(Scalar::Index), *r)).collect();
+        let Ok(dims) = crate::lower::laid(&buffer, subscripts) else {
+            return Err(self.malformed("a layout that does not fit its array"));
+        };
+        let around: Box<[(Name, Reg)]> = self.holders.get(outside..).unwrap_or_default().into();
+        let mut owners = Vec::new();
+        for d in dims {
+            let Some(over) = d.over else { continue };
+            let iteration = self.expr(&d.index)?;
+            let holder = around.iter().rev().find(|l| l.0 == over).map(|l| l.1);
+            owners.push((over, iteration, holder));
+        }
+        Ok(Some(Box::new(HeldCode { owners: owners.into(), around })))
     }
 
     /// Looks through slices and reshapes: a slot and subscripts into it.

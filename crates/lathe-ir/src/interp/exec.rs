@@ -1,6 +1,6 @@
 //! The inner loop: instructions that need nothing but registers and memory.
 
-use super::code::{AccessCode, Instr, Pc, Routine};
+use super::code::{AccessCode, HeldCode, Instr, Pc, Routine};
 use super::failure::{RaceReport, Trap, statement};
 use super::groups::trips;
 use super::memory::{Descriptor, Heap};
@@ -8,7 +8,9 @@ use super::race::{self, Touch};
 use super::{Counts, machine::Machine};
 use crate::ops::{BinOp, MathFn};
 use crate::scalar;
-use crate::types::Scalar;
+use crate::types::{Name, Scalar};
+use std::collections::HashMap;
+use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 
 /// How many steps a run may still take.
@@ -276,6 +278,9 @@ impl Context<'_, '_> {
         let Some(order) = self.races.as_deref_mut() else { return Ok(()) };
         let cells = self.heap.of(view)?;
         let size = cells.elem_bytes.max(1);
+        if let Some(held) = &access.held {
+            is_held(held, &mut cells.holders, at / size, touch, regs)?;
+        }
         let touch = match (access.atomic, touch) {
             (Some(_), Touch::Read) => Touch::AtomicRead,
             (Some(_), Touch::Write) => Touch::Atomic,
@@ -310,6 +315,39 @@ impl Context<'_, '_> {
             })));
         }
         Ok(())
+    }
+}
+
+/// Whether the iteration that accesses an element of a distributed array has it: the one that the layout names, and, to
+/// read it, the one that wrote it.
+fn is_held(
+    held: &HeldCode,
+    holders: &mut HashMap<usize, u64>,
+    element: usize,
+    touch: Touch,
+    regs: &[u64],
+) -> Result<(), Trap> {
+    for (over, owner, here) in &held.owners {
+        let (owner, here) = (regs[*owner as usize] as i64, here.map(|r| regs[r as usize] as i64));
+        if here != Some(owner) {
+            return Err(Trap::NotHeld { over: over.clone(), owner: Some(owner), here });
+        }
+    }
+    let mut me = std::hash::DefaultHasher::new();
+    held.around.iter().for_each(|(name, r)| (name, regs[*r as usize]).hash(&mut me));
+    let me = me.finish();
+    if touch == Touch::Write {
+        holders.insert(element, me);
+        return Ok(());
+    }
+    let others = |l: &&(Name, u32)| held.owners.iter().all(|o| o.0 != l.0);
+    match holders.get(&element) {
+        Some(holder) if *holder != me => {
+            let (over, r) = held.around.iter().find(others).or(held.around.first()).cloned().unzip();
+            let here = r.map(|r| regs[r as usize] as i64);
+            Err(Trap::NotHeld { over: over.unwrap_or_default(), owner: None, here })
+        }
+        _ => Ok(()),
     }
 }
 

@@ -78,6 +78,12 @@ pub enum Trap {
     BadView(&'static str),
     Argument(Box<Diagnostic>),
     Barrier(&'static str),
+    /// Another iteration of the loop has the element: the one of that number, or the one that wrote it.
+    NotHeld {
+        over: Name,
+        owner: Option<i64>,
+        here: Option<i64>,
+    },
     Race(Box<RaceReport>),
     /// The function does not declare the access.
     Undeclared {
@@ -256,6 +262,19 @@ pub fn explain(trap: Trap, at: Where) -> Failure {
         Trap::Argument(d) => (*d).note(format!("in {here}")),
         Trap::Barrier(why) => Diagnostic::error(codes::BARRIER, format!("the run is stuck in {here}: {why}"))
             .help("every iteration of a parallel loop must reach its barriers equally often"),
+        Trap::NotHeld { over, owner, here: iteration } => {
+            let verb = if writes { "writes" } else { "reads" };
+            let has = match owner {
+                Some(n) => format!("which iteration {n} of `{over}` holds"),
+                None => "which another iteration wrote".to_string(),
+            };
+            let d = Diagnostic::error(codes::NOT_HELD, format!("{here} {verb} {}, {has}", access(true)));
+            let d = match iteration {
+                Some(n) => d.note(format!("it runs in iteration {n} of `{over}`")),
+                None => d.note(format!("it runs in no iteration of `{over}`")),
+            };
+            d.help("exchange values by shared memory with a barrier between, or change who holds the element")
+        }
         Trap::Undeclared { function } => {
             let verb = if writes { "writes" } else { "reads" };
             Diagnostic::error(

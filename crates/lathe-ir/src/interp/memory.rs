@@ -7,7 +7,7 @@ use super::race::History;
 use crate::buffer::Space;
 use crate::func::{Mode, Param};
 use crate::types::{Name, Scalar, Type};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
 /// The cells of one buffer.
@@ -27,6 +27,8 @@ pub struct Cells {
     /// Counts the lives of this entry: a descriptor of an earlier life is stale.
     pub life: u32,
     pub history: History,
+    /// Of a distributed array: which iteration wrote each element.
+    pub holders: HashMap<usize, u64>,
 }
 
 /// How a buffer, or a view of it, is addressed: extents and strides in bytes.
@@ -301,6 +303,7 @@ impl Heap {
         c.space = 1 << Space::ALL.iter().position(|s| *s == space).unwrap_or(0);
         let elements = if elem_bytes == 0 { 0 } else { c.data.len() / elem_bytes as usize };
         c.history.reset(if self.races { elements } else { 0 });
+        c.holders.clear();
     }
 
     /// The address of a byte of a buffer.

@@ -3,7 +3,8 @@
 //! A function is compiled to a register machine ([`Program`]) and run on [`ArrayValue`]s. Statements
 //! of different iterations are ordered as the executors say; the reference order takes iterations in
 //! order, and a seed picks any other legal order. On request a run looks for races and counts
-//! operations. Layouts are ignored: buffers are logical.
+//! operations. Layouts are ignored, buffers are logical; only a run that looks for races knows which iterations hold
+//! the elements of a distributed array.
 
 mod array;
 mod calls;
@@ -49,7 +50,8 @@ pub enum Order {
 #[derive(Clone, Debug)]
 pub struct Options {
     pub order: Order,
-    /// Fail with E0410 if two conflicting accesses are ordered by nothing.
+    /// Fail with E0410 if two conflicting accesses are ordered by nothing, and with E0418 if an iteration accesses an
+    /// element of a distributed array that another one holds.
     pub races: bool,
     pub count: bool,
     /// Iterations of loops that the run may take.

@@ -4,10 +4,12 @@
 
 use super::Unsupported;
 use crate::buffer::Buffer;
-use crate::build::{add, ceil_div, floor_div, floor_mod, index, mul};
+use crate::build::{add, binary, ceil_div, floor_div, floor_mod, index, mul};
 use crate::expr::{Access, Expr, View};
 use crate::ids::BufId;
-use crate::layout::LayoutStep;
+use crate::layout::{Layout, LayoutStep};
+use crate::ops::BinOp;
+use crate::types::Name;
 
 /// How a local buffer is stored: row-major over the dimensions that its layout leaves.
 #[derive(Clone, Debug, PartialEq)]
@@ -53,9 +55,9 @@ pub fn resolve(a: &Access) -> Result<(BufId, Vec<Expr>), Unsupported> {
 /// The physical subscripts of logical ones under the buffer's layout.
 ///
 /// # Errors
-/// On swizzled and distributed layouts.
+/// On distributed layouts, of which one owner has only a part: [`part`].
 pub fn physical(b: &Buffer, indices: &[Expr]) -> Result<Vec<Expr>, Unsupported> {
-    Ok(apply(b, indices.to_vec(), b.extents.clone())?.0)
+    Ok(whole(b, indices.to_vec())?.into_iter().map(|d| d.index).collect())
 }
 
 /// Extents and strides of a local buffer.
@@ -64,7 +66,7 @@ pub fn physical(b: &Buffer, indices: &[Expr]) -> Result<Vec<Expr>, Unsupported> 
 /// As [`physical`].
 pub fn storage(b: &Buffer) -> Result<Storage, Unsupported> {
     let zeros = vec![index(0); b.extents.len()];
-    let (_, extents) = apply(b, zeros, b.extents.clone())?;
+    let extents: Vec<Expr> = whole(b, zeros)?.into_iter().map(|d| d.extent).collect();
     let mut strides = vec![index(1); extents.len()];
     for d in (1..extents.len()).rev() {
         // Different subscripts stay different elements in an array that has none, too.
@@ -74,52 +76,85 @@ pub fn storage(b: &Buffer) -> Result<Storage, Unsupported> {
     Ok(Storage { extents, strides })
 }
 
-/// Applies the layout's steps to subscripts and extents together.
-fn apply(
-    b: &Buffer,
-    mut indices: Vec<Expr>,
-    mut extents: Vec<Expr>,
-) -> Result<(Vec<Expr>, Vec<Expr>), Unsupported> {
+fn whole(b: &Buffer, indices: Vec<Expr>) -> Result<Vec<Laid>, Unsupported> {
+    let dims = laid(b, indices)?;
+    if dims.iter().any(|d| d.over.is_some()) {
+        return Err(Unsupported::new(format!("the distributed layout of `{}`", b.name)));
+    }
+    Ok(dims)
+}
+
+/// A dimension of what a layout leaves.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Laid {
+    pub index: Expr,
+    pub extent: Expr,
+    /// The loop whose iteration of that number has the element, and no place for the dimension.
+    pub over: Option<Name>,
+}
+
+/// Where an element lies under a distributed layout: per dimension that the layout leaves, the subscript, the extent and
+/// the loop that it is distributed over, if any. Without those that are, it is the element's place in the part that one
+/// iteration holds.
+///
+/// # Errors
+/// Where the layout does not fit the buffer.
+pub fn laid(b: &Buffer, indices: Vec<Expr>) -> Result<Vec<Laid>, Unsupported> {
     let defect = || {
         Unsupported::new(format!("the layout of `{}`, which names a dimension that does not exist", b.name))
     };
-    if indices.len() != extents.len() {
-        let (i, e) = (indices.len(), extents.len());
+    if indices.len() != b.extents.len() {
+        let (i, e) = (indices.len(), b.extents.len());
         return Err(Unsupported::new(format!("{i} subscripts on `{}` of {e} dimensions", b.name)));
     }
+    let dim = |(index, extent): (Expr, &Expr)| Laid { index, extent: extent.clone(), over: None };
+    let mut dims: Vec<Laid> = indices.into_iter().zip(&b.extents).map(dim).collect();
     for step in &b.layout.steps {
         match step {
             LayoutStep::Permute(order) => {
-                let pick =
-                    |v: &[Expr]| -> Option<Vec<Expr>> { order.iter().map(|d| v.get(*d).cloned()).collect() };
-                let (i, e) = (pick(&indices), pick(&extents));
-                (indices, extents) = i.zip(e).ok_or_else(defect)?;
+                let picked: Option<Vec<Laid>> = order.iter().map(|d| dims.get(*d).cloned()).collect();
+                dims = picked.ok_or_else(defect)?;
             }
             LayoutStep::Tile { dim, size } => {
-                if *dim >= indices.len() || *size == 0 {
-                    return Err(defect());
-                }
+                let d = dims.get_mut(*dim).filter(|_| *size > 0).ok_or_else(defect)?;
                 let size = *size as i64;
-                let (i, e) = (indices[*dim].clone(), extents[*dim].clone());
-                indices[*dim] = floor_div(i.clone(), index(size));
-                indices.insert(dim + 1, floor_mod(i, index(size)));
-                extents[*dim] = ceil_div(e, size);
-                extents.insert(dim + 1, index(size));
+                let inner =
+                    Laid { index: floor_mod(d.index.clone(), index(size)), extent: index(size), over: None };
+                d.index = floor_div(d.index.clone(), index(size));
+                d.extent = ceil_div(d.extent.clone(), size);
+                dims.insert(dim + 1, inner);
             }
             LayoutStep::Pad { dim, multiple } => {
-                let e = extents.get_mut(*dim).filter(|_| *multiple > 0).ok_or_else(defect)?;
-                let m = *multiple as i64;
-                *e = mul(ceil_div(e.clone(), m), index(m));
+                let d = dims.get_mut(*dim).filter(|_| *multiple > 0).ok_or_else(defect)?;
+                d.extent = rounded(&d.extent, *multiple);
             }
-            LayoutStep::Swizzle { .. } => {
-                return Err(Unsupported::new(format!("the swizzled layout of `{}`", b.name)));
+            LayoutStep::Swizzle { dim, by, modulus } => {
+                let other = dims.get(*by).ok_or_else(defect)?.index.clone();
+                let d = dims.get_mut(*dim).filter(|_| *modulus > 0).ok_or_else(defect)?;
+                d.index = binary(BinOp::Xor, d.index.clone(), floor_mod(other, index(*modulus as i64)));
+                d.extent = rounded(&d.extent, *modulus);
             }
-            LayoutStep::Distribute { .. } => {
-                return Err(Unsupported::new(format!("the distributed layout of `{}`", b.name)));
+            LayoutStep::Distribute { dim, over } => {
+                dims.get_mut(*dim).ok_or_else(defect)?.over = Some(over.clone());
             }
         }
     }
-    Ok((indices, extents))
+    Ok(dims)
+}
+
+fn rounded(extent: &Expr, multiple: u64) -> Expr {
+    let m = multiple as i64;
+    mul(ceil_div(extent.clone(), m), index(m))
+}
+
+/// What one iteration holds of a buffer that is distributed over loops, stored row by row.
+///
+/// # Errors
+/// As [`laid`].
+pub fn part(b: &Buffer) -> Result<Buffer, Unsupported> {
+    let zeros = vec![index(0); b.extents.len()];
+    let kept = laid(b, zeros)?.into_iter().filter(|d| d.over.is_none());
+    Ok(Buffer { extents: kept.map(|d| d.extent).collect(), layout: Layout::row_major(), ..b.clone() })
 }
 
 #[cfg(test)]
@@ -127,7 +162,6 @@ mod tests {
     use super::*;
     use crate::buffer::Space;
     use crate::ids::VarId;
-    use crate::layout::Layout;
     use crate::types::{Scalar, Type};
 
     #[test]
@@ -172,5 +206,27 @@ mod tests {
         let s = storage(&b).expect("no steps");
         assert_eq!(s.strides, [index(16), index(1), index(1)]);
         assert_eq!(s.extents, b.extents);
+    }
+    #[test]
+    fn swizzled_rows_and_distributed_tiles() {
+        let mut b = Buffer {
+            id: BufId(0),
+            name: "S".into(),
+            elem: Type::F32,
+            extents: vec![index(8), index(30)],
+            space: Space::Shared,
+            layout: Layout { steps: vec![LayoutStep::Swizzle { dim: 1, by: 0, modulus: 4 }] },
+        };
+        let ints = |v: &[Expr]| v.iter().map(|e| e.as_int().unwrap()).collect::<Vec<_>>();
+        assert_eq!(ints(&storage(&b).unwrap().extents), [8, 32]);
+        assert_eq!(ints(&physical(&b, &[index(7), index(29)]).unwrap()), [7, 29 ^ 3]);
+        let tiles =
+            [LayoutStep::Tile { dim: 1, size: 4 }, LayoutStep::Distribute { dim: 1, over: "t".into() }];
+        b.layout = Layout { steps: tiles.into() };
+        assert_eq!(ints(&part(&b).unwrap().extents), [8, 4]);
+        let at = laid(&b, vec![index(2), index(29)]).unwrap();
+        assert_eq!(at.iter().map(|d| d.index.as_int().unwrap()).collect::<Vec<_>>(), [2, 7, 1]);
+        assert_eq!(at.iter().map(|d| d.over.is_some()).collect::<Vec<_>>(), [false, true, false]);
+        assert!(physical(&b, &[index(0), index(0)]).is_err());
     }
 }

@@ -4,7 +4,7 @@
 pub mod address;
 pub mod inscan;
 
-pub use address::{Storage, physical, resolve, storage};
+pub use address::{Laid, Storage, laid, part, physical, resolve, storage};
 pub use inscan::InScan;
 
 use lathe_diagnostics::Places;
@@ -12,7 +12,7 @@ use lathe_diagnostics::Places;
 /// A construct that no CPU engine supports; engines turn it into their own diagnostics.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unsupported {
-    /// E.g. "a swizzled layout of `A`".
+    /// E.g. "the distributed layout of `A`".
     pub construct: String,
     pub help: Option<String>,
     pub places: Places,

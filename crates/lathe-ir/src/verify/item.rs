@@ -190,8 +190,11 @@ impl Verifier<'_> {
     }
 
     fn layout(&mut self, b: &Buffer) {
-        let mut rank = b.extents.len();
+        // Per dimension, the loop that it is distributed over.
+        let mut dims: Vec<Option<&Name>> = vec![None; b.extents.len()];
         for step in &b.layout.steps {
+            let rank = dims.len();
+            let gone = |dim: &usize| dims[*dim].is_some();
             let bad = match step {
                 LayoutStep::Permute(order) => {
                     let mut sorted = order.clone();
@@ -217,6 +220,19 @@ impl Verifier<'_> {
                 LayoutStep::Swizzle { dim, by, .. } if *dim.max(by) >= rank => {
                     Some(format!("there is no dimension {} of {rank}", dim.max(by)))
                 }
+                LayoutStep::Tile { dim, .. }
+                | LayoutStep::Pad { dim, .. }
+                | LayoutStep::Distribute { dim, .. }
+                    if gone(dim) =>
+                {
+                    Some(format!("dimension {dim} is distributed already"))
+                }
+                LayoutStep::Swizzle { dim, by, .. } if gone(dim) || gone(by) => {
+                    Some("swizzle of a dimension that is distributed".to_string())
+                }
+                LayoutStep::Distribute { over, .. } if dims.contains(&Some(over)) => {
+                    Some(format!("two dimensions are distributed over `{over}`"))
+                }
                 _ => None,
             };
             if let Some(why) = bad {
@@ -226,7 +242,12 @@ impl Verifier<'_> {
                 );
                 return;
             }
-            rank += usize::from(matches!(step, LayoutStep::Tile { .. }));
+            match step {
+                LayoutStep::Tile { dim, .. } => dims.insert(dim + 1, None),
+                LayoutStep::Permute(order) => dims = order.iter().map(|d| dims[*d]).collect(),
+                LayoutStep::Distribute { dim, over } => dims[*dim] = Some(over),
+                LayoutStep::Pad { .. } | LayoutStep::Swizzle { .. } => {}
+            }
         }
     }
 

@@ -58,6 +58,8 @@ pub struct DeviceSource {
     pub plan: Plan,
     /// The SPMD tree that was printed.
     pub function: Function,
+    /// The same before it was lowered, which [`race`] looks at.
+    pub threads: Function,
     /// What the numbers of the status stand for; number 1 is the first.
     pub checks: Vec<CheckKind>,
 }
@@ -73,7 +75,7 @@ static CAPABILITIES: LazyLock<Capabilities> = LazyLock::new(|| {
         .spaces(&[Space::Host, Space::Global, Space::Shared, Space::Stack, Space::Register])
         .types(&Scalar::ALL)
         .views(&[lathe_engine::Through::Slice, lathe_engine::Through::Reshape])
-        .layouts(&[lathe_engine::Step::Permute, lathe_engine::Step::Tile, lathe_engine::Step::Pad])
+        .layouts(lathe_engine::Step::ALL)
         .forms(&[Form::Aggregate, Form::NestedVectors, Form::LaneArray, Form::WideVector, Form::InOrder])
 });
 
@@ -88,17 +90,30 @@ pub fn capabilities() -> &'static Capabilities {
 /// `E0701` naming a construct that devices do not take, `E0831` to `E0833` for trees that are no kernels, `E0505` for
 /// kernels with a race: threads that access one element, one writing, without a barrier in between.
 pub fn emit(module: &Module, func: &Function, language: Language, limits: Limits) -> Result<DeviceSource> {
+    let source = print(module, func, language, limits)?;
+    match race(module, &source) {
+        Some(race) => Err(race),
+        None => Ok(source),
+    }
+}
+
+/// A race that the kernels surely have. What a phased tree orders, its kernels must order by barriers.
+pub fn race(module: &Module, source: &DeviceSource) -> Option<Diagnostic> {
+    lathe_analysis::certain_race(module, &source.threads)
+}
+
+/// As [`emit`], for callers who ask for a [`race`] themselves, as beside what a compiler takes, or have done so.
+///
+/// # Errors
+/// As [`emit`], but for races.
+pub fn print(module: &Module, func: &Function, language: Language, limits: Limits) -> Result<DeviceSource> {
     accept(language.word(), capabilities(), module, func)?;
     let func = &lathe_lower::calls::inline(module, func);
     let table = check_table(module, func).map_err(lift)?;
     // Blocks that wait for one another are blocks of several kernels.
     let func = &lathe_lower::phases::to_phased(func, &lathe_device::is_grid).map_err(lift)?;
-    let lowered = simplify_function(&lathe_device::to_spmd(&simplify_function(func), limits)?);
-    // What a phased tree orders, its kernels must order by barriers.
-    if let Some(race) = lathe_analysis::certain_race(module, &lowered) {
-        return Err(race);
-    }
-    let lowered = halves::in_floats(&expand_function(module, &lowered));
+    let threads = simplify_function(&lathe_device::to_spmd(&simplify_function(func), limits)?);
+    let lowered = halves::in_floats(&expand_function(module, &threads));
     let lowered = addresses::plain(&lowered).map_err(lift)?;
     let plan = lathe_device::plan(&lowered)?;
     let mut e = Emitter::new(module, &lowered, &table);
@@ -124,7 +139,14 @@ pub fn emit(module: &Module, func: &Function, language: Language, limits: Limits
         texts.push(text);
     }
     let source = assemble(&e, language, &texts, kernels.iter().any(|k| k.status));
-    Ok(DeviceSource { source, kernels, plan, checks: table.entries.clone(), function: lowered.clone() })
+    Ok(DeviceSource {
+        source,
+        kernels,
+        plan,
+        checks: table.entries.clone(),
+        function: lowered.clone(),
+        threads,
+    })
 }
 
 /// How the kernels may see arrays of the function.

@@ -194,6 +194,8 @@ pub enum Claim {
     CachesOnly { array: String },
     /// A layout is injective, and no subscript changes.
     LayoutOnly { array: String },
+    /// Every access of a distributed array is made by the iteration that its layout gives the element.
+    HeldByUsers { array: String },
     /// Where a local buffer is.
     SpaceOnly { array: String },
     /// How a store reaches memory.
@@ -250,6 +252,7 @@ impl Claim {
             }
             CachesOnly { .. }
             | LayoutOnly { .. }
+            | HeldByUsers { .. }
             | SpaceOnly { .. }
             | RouteOnly { .. }
             | IndivisibleOnly { .. }
@@ -467,6 +470,9 @@ impl fmt::Display for Claim {
             CachesOnly { array } => write!(f, "a prefetch of `{array}` affects only the caches"),
             LayoutOnly { array } => {
                 write!(f, "the layout of `{array}` is injective, and no subscript changes")
+            }
+            HeldByUsers { array } => {
+                write!(f, "every access of `{array}` is made by the iteration that holds the element")
             }
             SpaceOnly { array } => write!(f, "the memory space of `{array}` does not affect its values"),
             RouteOnly { label } => {

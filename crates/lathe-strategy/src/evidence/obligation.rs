@@ -129,6 +129,7 @@ impl Obligation {
             (C::Fact { .. }, _) => matches!(self.by, D::ByCheck | D::ByDeclaration),
             (
                 C::LayoutOnly { .. }
+                | C::HeldByUsers { .. }
                 | C::SpaceOnly { .. }
                 | C::CachesOnly { .. }
                 | C::RouteOnly { .. }

@@ -54,6 +54,7 @@ pub static RULES: &[&Rule] = &[
     &materialize::MATERIALIZE,
     &relayout::SET_LAYOUT,
     &relayout::PROMOTE,
+    &relayout::DISTRIBUTE,
     &fma::FMA,
     &reassociate::REASSOCIATE,
     &atomic::ATOMIC,

@@ -39,7 +39,7 @@ fn call(rule: &str, arg: &Arg, span: Option<Span>) -> Result<(String, Vec<i64>),
     let refuse = || {
         wrong(format!("`{rule}` cannot use `{arg}` as a step of a layout"), span)
             .help(
-                "write tile(dim, size), permute(0, 2, 1) or pad(dim, multiple), `layout:` once for each step",
+                "write tile(dim, size), permute(0, 2, 1), pad(dim, multiple) or swizzle(dim, by, modulus), `layout:` once for each step",
             )
             .into_refusal(rule)
     };
@@ -83,6 +83,15 @@ pub fn layout(rule: &str, args: &Args, position: usize, rank: usize) -> Result<L
                 }
                 steps.push(LayoutStep::Pad { dim, multiple: *multiple as u64 });
             }
+            ("swizzle", [d, by, modulus]) => {
+                let (dim, by) = (in_range(*d)?, in_range(*by)?);
+                if dim == by || *modulus < 1 || !modulus.unsigned_abs().is_power_of_two() {
+                    return Err(refuse(format!(
+                        "`{arg}`: the two dimensions differ, and the modulus is a power of two"
+                    )));
+                }
+                steps.push(LayoutStep::Swizzle { dim, by, modulus: *modulus as u64 });
+            }
             ("permute", order) => {
                 let order = order.iter().map(|d| in_range(*d)).collect::<Result<Vec<_>, _>>()?;
                 if order.len() != dims || (0..dims).any(|d| !order.contains(&d)) {
@@ -92,7 +101,7 @@ pub fn layout(rule: &str, args: &Args, position: usize, rank: usize) -> Result<L
             }
             _ => {
                 return Err(wrong(format!("`{arg}` is no step of a layout that engines take"), span)
-                    .help("write tile(dim, size), permute(0, 2, 1) or pad(dim, multiple)")
+                    .help("write tile(dim, size), permute(0, 2, 1), pad(dim, multiple) or swizzle(dim, by, modulus)")
                     .into_refusal(rule));
             }
         }

@@ -10,7 +10,7 @@ use lathe_ir::build::{add, floor_mod, index, lt, sub, var};
 use lathe_ir::lower::resolve;
 use lathe_ir::stmt::Effects;
 use lathe_ir::visit::{self, vars_of};
-use lathe_ir::{Access, BufId, Buffer, Expr, Layout, LayoutStep, Loop, Stmt, StmtKind, View};
+use lathe_ir::{Access, BufId, Buffer, Expr, Loop, Stmt, StmtKind, View};
 use lathe_strategy::evidence::Kind;
 use lathe_strategy::{Claim, Refusal};
 use std::collections::{HashMap, HashSet};
@@ -62,7 +62,7 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     let room = |b: &Arc<Buffer>| {
         let mut extents = vec![index(stages)];
         extents.extend(b.extents.iter().cloned());
-        let new = Buffer { extents, layout: under_slots(&b.layout), ..(**b).clone() };
+        let new = Buffer { extents, layout: b.layout.behind_one(), ..(**b).clone() };
         make::check_space_in(cursor.func, RULE, &new.name, &new.elem, &new.extents, new.space)?;
         Ok(Arc::new(new))
     };
@@ -176,22 +176,6 @@ fn safe(l: &Loop, filled: &[Arc<Buffer>]) -> Result<(), (lathe_diagnostics::Code
         Some(b) => Err((codes::UNSUPPORTED, format!("the size of `{}` depends on `{name}`", b.name))),
         None => Ok(()),
     }
-}
-
-/// The layout of a buffer's elements within every slot.
-fn under_slots(layout: &Layout) -> Layout {
-    let step = |s: &LayoutStep| match s {
-        LayoutStep::Permute(order) => {
-            LayoutStep::Permute(std::iter::once(0).chain(order.iter().map(|d| d + 1)).collect())
-        }
-        LayoutStep::Tile { dim, size } => LayoutStep::Tile { dim: dim + 1, size: *size },
-        LayoutStep::Pad { dim, multiple } => LayoutStep::Pad { dim: dim + 1, multiple: *multiple },
-        LayoutStep::Swizzle { dim, by, modulus } => {
-            LayoutStep::Swizzle { dim: dim + 1, by: by + 1, modulus: *modulus }
-        }
-        LayoutStep::Distribute { dim, over } => LayoutStep::Distribute { dim: dim + 1, over: over.clone() },
-    };
-    Layout { steps: layout.steps.iter().map(step).collect() }
 }
 
 /// Every access to one of the buffers as one to a slot of it.

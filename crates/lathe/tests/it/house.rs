@@ -10,6 +10,7 @@ use syn::visit::Visit;
 const FLOORS: &[(&str, u32)] = &[
     ("lathe-diagnostics", 0),
     ("lathe-system", 0),
+    ("lathe-graph", 0),
     ("lathe-syntax", 1),
     ("lathe-space", 2),
     ("lathe-ir", 2),

@@ -56,6 +56,8 @@ impl<'m> Compiler<'m> {
             self.emit(Instr::Iteration { i });
         }
         self.loops.push((l.binder.name.clone(), i));
+        let holds = parallel && !matches!(l.exec, Executor::Vector(_));
+        self.holders.extend(holds.then(|| (l.binder.name.clone(), i)));
         let site = self.site;
         if parallel {
             self.in_strand(|c| c.stmt(&l.body))?;
@@ -64,6 +66,9 @@ impl<'m> Compiler<'m> {
         }
         self.site = site;
         self.loops.pop();
+        if holds {
+            self.holders.pop();
+        }
         if shuffled {
             self.emit(Instr::Step);
             self.emit(Instr::Jump { to: head });
@@ -89,10 +94,12 @@ impl<'m> Compiler<'m> {
         self.emit(Instr::Fork { fork });
         let over = self.emit(Instr::Jump { to: 0 });
         self.routine.forks[fork as usize].body = self.here();
-        self.loops.push((name, i));
+        self.loops.push((name.clone(), i));
+        self.holders.push((name, i));
         self.forked.push(of);
         self.in_strand(|c| c.stmt(&l.body))?;
         self.forked.pop();
+        self.holders.pop();
         self.loops.pop();
         self.emit(Instr::EndTask);
         self.patch(over);

@@ -280,6 +280,6 @@ fn barriers_of_the_grid_divide_kernels() {
     assert!(prove_concurrent(&m, &f).is_empty(), "{}", prove_concurrent(&m, &f)[0]);
     compiles(&m, &f);
     let source = emit(&m, &f, Language::Cuda, Limits::default()).unwrap();
-    assert_eq!(source.kernels.len(), 5, "{}", source.source);
+    assert_eq!(source.kernels.len(), 4, "{}", source.source);
     agree_with(&[opencl(), Engine::LLVM, Engine::C], &[false], 2, text, &[&[1], &[2], &[5]]);
 }

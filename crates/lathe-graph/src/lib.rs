@@ -1,4 +1,4 @@
-//! Minimum cuts: the nodes of least total weight that every path from a source to a sink goes through.
+//! Graphs of numbers. Minimum cuts: the nodes of least total weight that every path from a source to a sink goes through.
 //!
 //! What is to be kept of a computation, so that the rest can be computed again, is such a cut; so is what lives across a
 //! barrier at which a kernel is split. By maximum flow, with every node as an edge from its entry to its exit (Ford and
