@@ -4,6 +4,7 @@
 //! in a product of matrices; a thread has up to 4 × 4 results. What a step of the sum touches of each array goes through
 //! shared memory, windows of convolutions included. Tiles divide their dimensions: others have the decisions of a model.
 
+use super::parts::{self, Parted};
 use super::shape::{Array, Shape, Steps};
 use crate::lower::steps::{data, int, named, word};
 use lathe_ir::names::{self, Role};
@@ -16,6 +17,8 @@ const LONGEST: u64 = 64;
 const WARP: u64 = 32;
 /// Blocks that are enough for all processors.
 const BLOCKS: u64 = 128;
+/// Blocks of which every processor has several: these blocks are small.
+const MANY: u64 = 528;
 /// Results that a thread has along a side.
 const PIECE: u64 = 4;
 /// Terms of a sum between two copies.
@@ -68,10 +71,17 @@ fn contraction(s: &Shape) -> Option<Strategy> {
     let second = side(s, b, &columns, beside(&usual[0]))?;
     let large = [side(s, a, &rows, beside(&second))?, second];
     let sides = if threads(&usual) < WARP || blocks(s, &large) >= BLOCKS { large } else { usual };
-    if !(WARP..=THREADS).contains(&threads(&sides)) || blocks(s, &sides) < 2 {
+    if !(WARP..=THREADS).contains(&threads(&sides)) {
         return None;
     }
-    Some(steps(s, &sides, &summed, &depth(s, &summed), threads(&sides)))
+    // Where processors would have nothing to do, blocks share the longest sum.
+    let k = summed.iter().copied().max_by_key(|d| s.extent(*d))?;
+    let tiles = blocks(s, &sides);
+    let parts = if tiles < BLOCKS { parts::count(s, k, tiles, MANY, DEPTH) } else { 1 };
+    if tiles * parts < 2 {
+        return None;
+    }
+    Some(steps(s, &sides, &summed, (k, parts), threads(&sides)))
 }
 
 /// How many tiles there are.
@@ -130,35 +140,41 @@ fn depth(s: &Shape, summed: &[usize]) -> Vec<(usize, u64)> {
     out
 }
 
-fn steps(s: &Shape, sides: &[Side; 2], summed: &[usize], depth: &[(usize, u64)], threads: u64) -> Strategy {
-    let (l, out) = (&s.label, &s.output.name);
+/// `parted`: the sum that has parts, and how many.
+fn steps(s: &Shape, sides: &[Side; 2], summed: &[usize], parted: (usize, u64), threads: u64) -> Strategy {
     let mut t = Steps::default();
-    t.add("fma", &[l], []);
+    t.add("fma", &[&s.label], []);
+    let parted = parts::divide(s, parted.0, parted.1, &mut t);
+    let Parted { shape: s, first, out, before } = &parted;
+    let (l, depth) = (&s.label, &depth(s, summed));
     // Names of the loops inside and outside of a tile.
     let tiles: Vec<(usize, u64)> = sides.iter().flat_map(|side| side.dims.iter().copied()).collect();
     let tile = |d: usize| tiles.iter().chain(depth).find(|t| t.0 == d).map_or(1, |t| t.1);
-    let cut = |d: usize| tile(d) > 1 && tile(d) < s.extent(d);
+    // Loops of results with parts have names that are no names of dimensions: all that is in a tile is cut.
+    let renamed = |d: usize| *before > 0 && !s.dims[d].reduced;
+    let cut = |d: usize| tile(d) > 1 && (tile(d) < s.extent(d) || renamed(d));
     let inside = |d: usize| if cut(d) { format!("t{d}") } else { s.dims[d].name.clone() };
     let outside = |d: usize| if cut(d) { format!("b{d}") } else { s.dims[d].name.clone() };
     let free: Vec<usize> = s.output.over.iter().copied().flatten().collect();
     for d in free.iter().copied().filter(|d| cut(*d)) {
-        t.split(&s.dim(d), tile(d), &outside(d), &inside(d));
+        t.split(&parted.dim(d), tile(d), &outside(d), &inside(d));
     }
-    let has_outside = |d: &usize| tile(*d) < s.extent(*d) || s.extent(*d) == 1;
+    let has_outside = |d: &usize| cut(*d) || tile(*d) < s.extent(*d) || s.extent(*d) == 1;
     let has_inside = |d: &usize| tile(*d) > 1;
-    let grid: Vec<String> = free.iter().filter(|d| has_outside(d)).map(|d| s.path(&outside(*d))).collect();
+    let around_tiles = |d: &usize| if cut(*d) { s.path(&outside(*d)) } else { parted.dim(*d) };
+    let grid: Vec<String> = free.iter().filter(|d| has_outside(d)).map(around_tiles).collect();
     let tiled: Vec<usize> = free.iter().copied().filter(has_inside).collect();
     let within: Vec<String> = tiled.iter().map(|d| s.path(&inside(*d))).collect();
     t.reorder(&grid.iter().chain(&within).cloned().collect::<Vec<_>>());
-    let first = Role::Init.of(l);
     if let Some(at) = within.first() {
-        t.add("fission", &[at], [word("after", &first)]);
+        t.add("fission", &[at], [word("after", first)]);
     }
+    parted.parts().iter().for_each(|p| t.bind(p, "grid"));
     grid.iter().for_each(|g| t.bind(g, "grid"));
     let block = grid.last().cloned().unwrap_or_default();
     t.stage(out, &block, "register");
     for d in summed.iter().copied().filter(|d| cut(*d)) {
-        t.split(&s.dim(d), tile(d), &outside(d), &inside(d));
+        t.split(&parted.dim(d), tile(d), &outside(d), &inside(d));
     }
     let around: Vec<String> =
         summed.iter().filter(|d| tile(**d) < s.extent(**d)).map(|d| s.path(&outside(*d))).collect();
@@ -173,8 +189,8 @@ fn steps(s: &Shape, sides: &[Side; 2], summed: &[usize], depth: &[(usize, u64)],
         t.add("stage", &[&a.name], how);
     }
     // A thread has neighbours of two dimensions.
-    let statements = [first, l.clone(), Role::Out.of(names::copy_of(out))];
-    let position = |d: usize| free.iter().position(|f| *f == d).unwrap_or(0);
+    let statements = [first.clone(), l.clone(), Role::Out.of(names::copy_of(out))];
+    let position = |d: usize| before + free.iter().position(|f| *f == d).unwrap_or(0);
     for (n, at) in statements.iter().enumerate() {
         let name = |d: usize| if n == 2 { position(d).to_string() } else { inside(d) };
         let mut pieces = Vec::new();

@@ -7,6 +7,7 @@
 
 mod contractions;
 mod maps;
+mod parts;
 mod products;
 mod rows;
 mod scans;

@@ -2,6 +2,7 @@
 //! used, the next is prefetched (double buffering). A thread has its results in registers, in pieces of 4 × 4. Partial
 //! tiles are filled with zeros, so that all blocks run full ones, and only results that exist are stored.
 
+use super::parts::{self, Parted};
 use super::shape::{Array, Shape, Steps, divisor};
 use crate::lower::steps::{data, int, named, truth, word};
 use lathe_ir::names::{self, Role};
@@ -9,6 +10,10 @@ use lathe_strategy::Strategy;
 
 /// Products with fewer results have smaller blocks, so that every processor has some.
 const LARGE: u64 = 1_500_000;
+/// Blocks of which every processor has one or two.
+const BLOCKS: u64 = 264;
+/// Parts of a sum that are worth a kernel which adds them up.
+const LEAST: u64 = 3;
 
 /// The tile of a block.
 struct Tile {
@@ -56,7 +61,13 @@ pub fn forms(s: &Shape) -> Vec<Strategy> {
     if depth == 1 {
         return Vec::new();
     }
-    vec![product(s, &roles, &Tile { depth, ..tile })]
+    // Where most processors would have nothing to do, they have parts of the sums.
+    let tiles: u64 =
+        (0..batch).map(of).product::<u64>() * of(i).div_ceil(tile.sides[0]) * of(j).div_ceil(tile.sides[1]);
+    let parts = |step: u64| if 2 * tiles < BLOCKS { parts::count(s, k, tiles, BLOCKS, step) } else { 1 };
+    let divided = [32, 16, 8].into_iter().filter(|d| *d <= depth).find(|d| parts(*d) >= LEAST);
+    let (parts, depth) = divided.map_or((1, depth), |d| (parts(d), d));
+    vec![product(s, &roles, &Tile { depth, ..tile }, parts)]
 }
 
 /// What each dimension is for: the batch has the outermost ones, in all arrays.
@@ -76,17 +87,19 @@ fn roles(s: &Shape) -> Option<Roles> {
         .then_some(Roles { batch, i, j, k })
 }
 
-fn product(s: &Shape, roles: &Roles, tile: &Tile) -> Strategy {
+fn product(s: &Shape, roles: &Roles, tile: &Tile, parts: u64) -> Strategy {
     let Roles { batch, i, j, k } = *roles;
-    let (l, out) = (&s.label, &s.output.name);
     let mut t = Steps::default();
-    t.add("fma", &[l], []);
-    t.split(&s.dim(i), tile.sides[0], "bi", "ti");
-    t.split(&s.dim(j), tile.sides[1], "bj", "tj");
+    t.add("fma", &[&s.label], []);
+    let parted = parts::divide(s, k, parts, &mut t);
+    let Parted { shape: s, first, out, before } = &parted;
+    let l = &s.label;
+    t.split(&parted.dim(i), tile.sides[0], "bi", "ti");
+    t.split(&parted.dim(j), tile.sides[1], "bj", "tj");
     t.reorder(&["bi", "bj", "ti", "tj"].map(|x| s.path(x)));
-    let first = Role::Init.of(l);
-    t.add("fission", &[&s.path("ti")], [word("after", &first)]);
-    (0..batch).for_each(|b| t.bind(&s.dim(b), "grid"));
+    t.add("fission", &[&s.path("ti")], [word("after", first)]);
+    parted.parts().iter().for_each(|p| t.bind(p, "grid"));
+    (0..batch).for_each(|b| t.bind(&parted.dim(b), "grid"));
     t.bind(&s.path("bi"), "grid");
     t.bind(&s.path("bj"), "grid");
     t.stage(out, &s.path("bj"), "register");
@@ -108,17 +121,17 @@ fn product(s: &Shape, roles: &Roles, tile: &Tile) -> Strategy {
         t.add("stage", &[&a.name], how);
     }
     if partial {
-        [&first, l]
+        [first, l]
             .iter()
             .for_each(|at| ["ti", "tj"].iter().for_each(|x| t.add("pad", &[&format!("{at}.{x}")], [])));
     }
     // Warps wi × wj, in each threads li × lj; a thread has pieces ri × rj of ei × ej.
     let (ri, rj) = (tile.sides[0] / tile.rows, tile.sides[1] / tile.columns);
     let lanes = if tile.columns == 1 { 32 } else { 32.min(rj) };
-    let statements = [first, l.clone(), Role::Out.of(names::copy_of(out))];
+    let statements = [first.clone(), l.clone(), Role::Out.of(names::copy_of(out))];
     for (n, at) in statements.iter().enumerate() {
         let (rows, columns) = match n {
-            2 => (batch.to_string(), (batch + 1).to_string()),
+            2 => ((before + batch).to_string(), (before + batch + 1).to_string()),
             _ => ("ti".to_string(), "tj".to_string()),
         };
         if tile.rows > 1 {

@@ -1,6 +1,7 @@
 //! Reductions: of everything by blocks and threads, of rows by a block or a warp each. Threads read neighbours at a time,
 //! and their partial results are combined by a tree reduction.
 
+use super::parts::{self, Parted};
 use super::shape::{Shape, Steps, divisor, threads, together};
 use crate::lower::steps::word;
 use lathe_ir::names::{self, Role};
@@ -11,11 +12,76 @@ const THREADS: u64 = 256;
 const BLOCKS: u64 = 1024;
 /// Threads of a warp, which a short row has.
 const WARP: u64 = 32;
+/// Rows of which columns have sums.
+const LONG: u64 = 256;
 /// Rows of warps in a block.
 const ROWS: u64 = 4;
 
 pub fn forms(s: &Shape) -> Vec<Strategy> {
-    [rows(s), everything(s)].into_iter().flatten().collect()
+    [rows(s), everything(s), columns(s)].into_iter().flatten().collect()
+}
+
+/// Sums over the rows of a matrix: threads of a block have neighbouring columns, in several rows at a time, and blocks share
+/// the rows.
+fn columns(s: &Shape) -> Option<Strategy> {
+    let mut summed = (0..s.dims.len()).filter(|d| s.dims[*d].reduced);
+    let (k, None) = (summed.next()?, summed.next()) else { return None };
+    let j = s.output.along()?;
+    let lies = |i: &super::shape::Array| !i.depends(j) || i.along() == Some(j) && i.plain();
+    let alone = (0..s.dims.len()).all(|d| d == j || d == k || s.extent(d) == 1);
+    let both = s.inputs.iter().any(|i| i.depends(j) && i.depends(k));
+    let n = s.extent(j);
+    if !(s.splits && s.output.plain() && alone && both && s.inputs.iter().all(lies)) || s.extent(k) < LONG {
+        return None;
+    }
+    let vector = together(s.inputs.iter().chain([&s.output]).map(|i| i.bytes).max()?, n);
+    let lanes = threads(n / vector, &[2 * WARP, WARP])?;
+    let tiles = n / (vector * lanes);
+    let mut t = Steps::default();
+    if s.products {
+        t.add("fma", &[&s.label], []);
+    }
+    let lines = divisor(s.extent(k), &[8, 4, 2]);
+    let parts = if tiles < BLOCKS { parts::count(s, k, tiles, BLOCKS, lines) } else { 1 };
+    let parted = parts::divide(s, k, parts, &mut t);
+    let Parted { shape: s, first, out, before } = &parted;
+    let l = &s.label;
+    t.split(&parted.dim(j), lanes * vector, "bx", "tx");
+    t.split(&s.path("tx"), vector, "tx", "vx");
+    let free: Vec<usize> = s.output.over.iter().copied().flatten().collect();
+    let others = free.iter().filter(|d| **d != j).map(|d| parted.dim(*d));
+    let outer: Vec<String> = parted.parts().into_iter().chain(others).chain([s.path("bx")]).collect();
+    t.reorder(&outer.iter().cloned().chain([s.path("tx"), s.path("vx")]).collect::<Vec<_>>());
+    t.add("fission", &[&s.path("tx")], [word("after", first)]);
+    t.split(&s.dim(k), lines, "kx", "ky");
+    t.reorder(&["ky", "tx", "kx", "vx"].map(|x| names::around(l, x)));
+    let (ky, tx) = (s.path("ky"), names::around(l, "tx"));
+    t.add("privatize", &[out, &ky], [word("at", &ky), word("space", "shared"), word("combine", "tree")]);
+    let own = Role::Parts.of(out);
+    t.stage(&own, &tx, "register");
+    t.split(&s.path("kx"), divisor(s.extent(k) / lines, &[8, 4, 2]), "kx", "ux");
+    t.unroll(&s.path("ux"));
+    let last = before + free.len() - 1;
+    let private = names::private(out);
+    let copied = names::copy_of(&own);
+    for x in [names::around(first, "vx"), names::around(l, "vx")] {
+        t.unroll(&x);
+    }
+    for label in [copied.clone(), Role::Out.of(&copied)] {
+        t.unroll(&names::dimension(label, last + 1));
+    }
+    outer.iter().for_each(|b| t.bind(b, "grid"));
+    let combine = names::again(Role::Combine.of(l), *before);
+    let block = [
+        names::around(first, "tx"),
+        ky,
+        tx,
+        names::dimension(&private, 0),
+        names::dimension(&private, last + 1),
+        names::dimension(combine, last),
+    ];
+    block.iter().for_each(|b| t.bind(b, "block"));
+    Some(t.strategy())
 }
 
 /// The one loop that is reduced, along which all large inputs lie together.
