@@ -70,8 +70,9 @@ impl Emitter<'_> {
                 let s = ty.scalar().ok_or_else(|| defect("a shuffle of several scalars"))?;
                 let v = v.first().map(|v| v.at(ir, None)).ok_or_else(|| defect("a value is missing"))?;
                 let bits = self.to_bits(v, s);
-                theirs
-                    .push(vec![Leaf::Uniform(self.of_bits(self.from_lane(bits, s, mask, h.half, clamp), s))]);
+                theirs.push(vec![Leaf::Uniform(
+                    self.of_bits(self.of_lane_beyond(bits, s, mask, h.half, clamp), s),
+                )]);
             }
             let news = self.reduce(&h.reduce.op, &types, &mine, &theirs)?;
             let takes = below(h.half);
@@ -97,7 +98,7 @@ impl Emitter<'_> {
     }
 
     /// The bits that the lane so much further has.
-    fn from_lane(&self, bits: Value, s: Scalar, mask: i64, half: i64, clamp: i64) -> Value {
+    fn of_lane_beyond(&self, bits: Value, s: Scalar, mask: i64, half: i64, clamp: i64) -> Value {
         let ir = self.ir;
         let (word, wide) = (ir.int_ty(32), ir.int_ty(64));
         let one = |v: Value| {
