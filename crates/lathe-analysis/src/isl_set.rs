@@ -6,7 +6,7 @@ use crate::system::{Con, Conj};
 use isl_rs::{BasicSet, Context, DimType, LibISLError, Mat, Set, Space, Val};
 use std::collections::HashMap;
 
-/// Operations that one question may take (about a second at the very worst).
+/// Operations that one question may take.
 const BUDGET: u64 = 4_000_000;
 /// Numbers in a system of usual size. Operations on larger ones take longer, for the numbers and for their digits.
 const USUAL: usize = 64 * 64;
@@ -23,31 +23,36 @@ thread_local! {
     };
 }
 
-/// What a question to isl counts as ([`crate::within_work`]), and what one counts as besides that isl gave up.
+/// What a question to isl counts as ([`crate::within_work`]).
 const ASKED: u64 = 1_000;
-const GIVEN_UP: u64 = 8_000_000;
+/// One operation is a step of the simplex method on a whole system: it counts as one for so many of its numbers.
+const NUMBERS: u64 = 16;
 
 /// Budgets of a question, as parts of its whole one. isl does not say how many operations a question took, so that those
 /// that take many are asked again with more, and count as much as they were refused before.
-const PARTS: [u64; 5] = [256, 64, 16, 4, 1];
+const PARTS: [u64; 7] = [4096, 1024, 256, 64, 16, 4, 1];
 
 /// Runs a question about some systems within the budget; `None` if isl gave up or failed.
 fn within_budget<T>(about: &[&[Conj]], question: impl Fn(&Context) -> Result<T, LibISLError>) -> Option<T> {
     let numbers = about.iter().flat_map(|all| all.iter()).map(|cons| cons.len() * columns_of(cons).len());
-    let times = 1 + ((numbers.max().unwrap_or(0) / USUAL) as u64).saturating_pow(2);
+    let numbers = numbers.max().unwrap_or(0);
+    let times = 1 + ((numbers / USUAL) as u64).saturating_pow(2);
     if !spend(ASKED.saturating_mul(times)) {
         return None;
     }
-    let (budget, mut counted) = (BUDGET / times, 0);
     for part in PARTS {
-        if let Some(answer) = within(budget / part, &question) {
-            return Some(answer);
+        let operations = BUDGET / times / part;
+        let answer = within(operations, &question);
+        // One that is answered took less, mostly hardly anything.
+        let counted = match &answer {
+            Some(_) if part == PARTS[0] => 0,
+            Some(_) => operations / 2,
+            None => operations,
+        };
+        let left = spend(counted.saturating_mul(numbers as u64) / NUMBERS);
+        if answer.is_some() || !left {
+            return answer;
         }
-        let cost = GIVEN_UP.saturating_mul(times) / part;
-        if !spend(cost - counted) {
-            return None;
-        }
-        counted = cost;
     }
     None
 }

@@ -260,9 +260,21 @@ impl Ir {
         unsafe { LLVMBuildFCmp(self.builder, p, a, b, NO_NAME) }
     }
 
+    /// A choice of two integers that are constants stays one: LLVM would make a branch of it where the condition was just
+    /// loaded, which saves nothing where it is predicted, and costs much where it is not.
     pub fn select(&self, c: Value, a: Value, b: Value) -> Value {
-        // SAFETY: as for the operands of every instruction.
-        unsafe { LLVMBuildSelect(self.builder, c, a, b, NO_NAME) }
+        let constants = self.as_const(a).is_some() && self.as_const(b).is_some();
+        // SAFETY: as for the operands of every instruction; what becomes a select gets `!{}`.
+        unsafe {
+            let s = LLVMBuildSelect(self.builder, c, a, b, NO_NAME);
+            if constants && !LLVMIsASelectInst(s).is_null() {
+                let name = c"unpredictable";
+                let kind = LLVMGetMDKindIDInContext(self.ctx, name.as_ptr(), name.count_bytes() as u32);
+                let node = LLVMMDNodeInContext2(self.ctx, std::ptr::null_mut(), 0);
+                LLVMSetMetadata(s, kind, LLVMMetadataAsValue(self.ctx, node));
+            }
+            s
+        }
     }
 
     pub fn splat(&self, v: Value, width: u32) -> Value {

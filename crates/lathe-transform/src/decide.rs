@@ -23,6 +23,7 @@ pub fn decide(c: &Change, claim: &Claim) -> Option<Result<usize, String>> {
             return with_content(c, instances_kept(c)?);
         }
         Claim::OrderKept { by: Construction::Guarded } => guarded(c),
+        Claim::OrderKept { by: Construction::Combined } => crate::to_reduction::combined(c),
         Claim::OrderKept { by: Construction::InOrder } => return in_order(c),
         Claim::OrderKept { by } if by.is_decided() => return runs_kept(c),
         Claim::LayoutOnly { array } | Claim::SpaceOnly { array } => relaid(c, array),

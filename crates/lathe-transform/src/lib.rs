@@ -40,6 +40,7 @@ pub mod split;
 pub mod storage;
 pub mod subject;
 pub mod tile;
+pub mod to_reduction;
 pub mod unroll;
 pub mod vectorize;
 pub mod work;
@@ -82,6 +83,7 @@ static STRUCTURAL: &[&Rule] = &[
     &move_range::SHIFT,
     &remap::RULE,
     &guard::RULE,
+    &to_reduction::RULE,
     &affine_schedule::RULE,
 ];
 

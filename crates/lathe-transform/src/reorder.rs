@@ -200,8 +200,9 @@ fn build(work: &mut Work, levels: &[Level], mut parts: Vec<Part>) -> Result<Stmt
 fn bounds_refusal(work: &Work, level: &Level, other: &Loop) -> Refusal {
     let (a, b) = (&level.l.binder.name, &other.binder.name);
     let text = format!("the bounds of `{a}` depend on `{b}`, which would be inside it");
-    let help =
-        format!("`remap({a}: {a}, {b}: {b}, …)` computes new bounds for loops that depend on one another");
+    let help = format!(
+        "`affine_schedule({b})` computes new bounds for loops that depend on one another, and so does `remap({a}: …, {b}: …)`"
+    );
     work.refuse_at(codes::SHAPE, text, help, &level.places)
 }
 

@@ -65,6 +65,15 @@ fn stores_past_the_caches_are_exact_at_any_alignment() {
     }
 }
 
+/// Neither LLVM's middle nor its end makes a branch of a choice between constants that depends on data.
+#[test]
+fn choices_of_constants_are_no_branches() {
+    let text = "func f()(x: in i32[], z: in i32[], y: inout i32[]) stage plain { \
+                'y'[]: y[]! = y[]! * 5:i32 + select(x[]! == z[]!, 3:i32, -3:i32) }";
+    let options = lathe_engine::Options::default();
+    assert!(emit(text, "llvm", &options).contains("!unpredictable"));
+}
+
 /// Nobody gave the nest lanes or copies of iterations: LLVM's own passes make lanes of it. One with such a schedule keeps it.
 #[test]
 fn loops_without_a_schedule_become_vectors() {

@@ -43,6 +43,8 @@ pub enum Construction {
     InOrder,
     /// Some instances, which do nothing, are left out.
     Guarded,
+    /// Stores and conditions become the reductions that they are.
+    Combined,
     /// Nothing moved.
     Unchanged,
 }
@@ -51,7 +53,7 @@ impl Construction {
     /// The two trees say it, whatever made the one of the other.
     pub fn is_decided(self) -> bool {
         use Construction::*;
-        matches!(self, Blocks | Cut | Separated | Unrolled | Shifted | Serial | InOrder | Guarded)
+        matches!(self, Blocks | Cut | Separated | Unrolled | Shifted | Serial | InOrder | Guarded | Combined)
     }
 }
 
@@ -317,6 +319,7 @@ impl fmt::Display for Construction {
             Construction::Serial => "a serial loop runs its iterations in the reference order",
             Construction::InOrder => "iterations are added up in their order",
             Construction::Guarded => "the remaining instances keep their order",
+            Construction::Combined => "every instance gives its element the value that it gave it",
             Construction::Unchanged => "the loops are already in this order",
         })
     }

@@ -32,8 +32,8 @@ pub(super) fn order_help(refusal: &OrderRefusal, rule: &str, made: &History) -> 
         ("parallel" | "vectorize", _) => {
             let l = carried.unwrap_or("i");
             format!(
-                "give every iteration its own elements: `privatize({}, {l})`, or `fission` the loop between `{}` \
-                 and `{}`",
+                "give every iteration its own elements: `privatize({0}, {l})`, or `expand({0}, at: {l})` if it is a local \
+                 variable, or `fission` the loop between `{1}` and `{2}`",
                 v.buffer, v.first.0, v.second.0
             )
         }
@@ -41,11 +41,13 @@ pub(super) fn order_help(refusal: &OrderRefusal, rule: &str, made: &History) -> 
             // The loop as it was called before this step split it.
             let l = made.role(l).filter(|_| rule == "tile").map_or(l, |m| &*m.of.name);
             format!(
-                "skew the other loop by `{l}` first, for example `remap({l}: {l}, x: x + {l})` for a loop `x`"
+                "skew the other loop by `{l}` first, for example `remap({l}: {l}, x: x + {l})` for a loop `x`; \
+                 `affine_schedule({l}, tile: 32)` finds skews and tiles of a whole nest"
             )
         }
         ("fuse", _) => format!(
-            "`{}` must stay behind `{}`: delay its loop with `shift` before fusing, or do not fuse the loops",
+            "`{}` must stay behind `{}`: delay its loop with `shift` before fusing, let `affine_schedule(fuse: max)` find the \
+             shift, or do not fuse the loops",
             v.second.0, v.first.0
         ),
         ("fission", Some(l)) => format!("keep both statements in one loop `{l}`"),

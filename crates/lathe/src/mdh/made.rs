@@ -47,6 +47,12 @@ impl Made {
         Ok(out)
     }
 
+    /// These steps, and then those that were made of what they made.
+    pub fn followed_by(mut self, next: Made) -> Made {
+        self.steps.extend(next.steps);
+        Made { func: next.func, ..self }
+    }
+
     /// The same steps in a version that begins with them.
     pub fn before(self, mut v: Version) -> Version {
         let (texts, steps, forms) = self.parts();

@@ -20,6 +20,7 @@ mod nests;
 mod patterns;
 mod pictures;
 mod raise;
+mod reductions;
 mod setting;
 mod siblings;
 mod space;

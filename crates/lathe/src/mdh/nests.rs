@@ -18,6 +18,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 /// A schedule must be so much better than the loops as they are: where something is reduced, and elsewhere, where the
 /// model makes too little of the ends of shifted and skewed rows.
 const CLEARLY: [f64; 2] = [0.9, 0.6];
+/// Where a schedule of a whole nest takes more of its time, inner nests are looked at, too.
+const MUCH: f64 = 0.5;
 /// A schedule on threads must be expected to take so much of the time of the best one without.
 const WITH_THREADS: f64 = 0.7;
 /// Nests that are looked at: so many from the first one on.
@@ -28,7 +30,7 @@ const CHECKED: usize = 2;
 const WORK: u64 = 40_000_000;
 /// What the loops of one nest may take, those inside of it apart, and what checking one schedule may take.
 const NEST: u64 = 40_000_000;
-const CHECK: u64 = 10_000_000;
+const CHECK: u64 = 8_000_000;
 /// What all variables of a nest may take that get an element per iteration.
 const EXPANDED: i64 = 64 << 20;
 /// Iterations of another loop side by side, and the width of tiles for results in registers. The model knows too little
@@ -87,7 +89,7 @@ fn each(set: &Setting, mut v: Version, sizes: &BTreeMap<String, i64>) -> Version
     layouts::laid_out(set, made, &cost).after(v)
 }
 
-/// The best schedule of a nest; where it cannot be scheduled, or nothing is gained, that of each nest inside of it.
+/// The best schedule of a nest; where it cannot be scheduled, or little is gained, that of each nest inside of it.
 /// Why there is none at all.
 fn nest(
     set: &Setting,
@@ -102,7 +104,8 @@ fn nest(
     }
     *left -= 1;
     let (whole, refused) = lathe_analysis::within_work(NEST, || best(set, start, path, sizes, cost));
-    if whole.is_some() && refused.is_none() {
+    let much = whole.as_ref().is_some_and(|w| cost(&w.func) < cost(&start.func) * MUCH);
+    if much && refused.is_none() {
         return Ok(whole);
     }
     let inner: Vec<Path> = visit::at(&start.func.body, path)
@@ -165,6 +168,7 @@ fn best(
     };
     offer(sums::in_lanes(set, whole, path));
     offer(sums::on_threads(set, whole, path, sizes));
+    offer(rows(set, whole, path));
     let refused = match apart(set, whole, path, sizes) {
         Ok(start) if blocks(func, path, sizes) => {
             for width in BLOCKS {
@@ -181,6 +185,22 @@ fn best(
 /// Whether a nest may be worth blocks: it reduces, and its arrays are larger than a few blocks.
 fn blocks(func: &Function, path: &Path, sizes: &BTreeMap<String, i64>) -> bool {
     reduces(func, path) && touched(func, path, sizes) > LEAST * LEAST * 8
+}
+
+/// The outermost loop of a nest on threads, each of which takes further iterations when it is done with its own. For those whose
+/// inner ranges depend on data, such as rows of sparse matrices: others have affine schedules.
+fn rows(set: &Setting, whole: &Made, path: &Path) -> Option<Made> {
+    let l = visit::at(&whole.func.body, path)?.as_loop()?;
+    let by_data = |s: &Stmt| {
+        s.as_loop().is_some_and(|l| [&l.lo, &l.hi].into_iter().any(|e| !visit::loads_of(e).is_empty()))
+    };
+    if set.machine.threads < 2 || !has(&l.body, &by_data) {
+        return None;
+    }
+    let inner = sums::in_registers(set, whole, path);
+    let mut args = Args::default();
+    args.push(None, Arg::Path(l.binder.name.to_string()));
+    inner.as_ref().unwrap_or(whole).then(set, path, "parallel", &args).ok()
 }
 
 /// Offers affine schedules of a nest: the model ranks what the step would make; only the best ones are checked.
@@ -259,7 +279,15 @@ fn fused(set: &Setting, mut made: Made, path: &Path) -> Made {
 }
 
 fn reduces(func: &Function, path: &Path) -> bool {
-    visit::at(&func.body, path).is_some_and(|s| has(s, &|s| s.as_reduce().is_some()))
+    // `x = x + e` is combined in its order, which loops may keep as well.
+    let updates = |s: &Stmt| {
+        s.as_store().is_some_and(|st| {
+            visit::loads_of(&st.value)
+                .iter()
+                .any(|a| a.view == st.target.view && a.indices == st.target.indices)
+        })
+    };
+    visit::at(&func.body, path).is_some_and(|s| has(s, &|s| s.as_reduce().is_some() || updates(s)))
 }
 
 /// Variables that are declared around inner loops get an element per iteration, so that they tie no iterations together.

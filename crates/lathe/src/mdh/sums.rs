@@ -139,7 +139,7 @@ fn summed(func: &Function, s: &Stmt) -> Option<Names> {
         let [target] = r.targets.as_slice() else { return None };
         let loads: Vec<Access> = r.values.iter().flat_map(visit::loads_of).collect();
         let fits = r.licence && !moves(target) && loads.iter().any(moves);
-        if !fits || !loads.iter().all(|a| !moves(a) || next(a, v)) {
+        if !fits || !loads.iter().all(|a| !moves(a) || next(a, v) || gathered(a)) {
             return None;
         }
         labels.push(label.to_string());
@@ -167,6 +167,11 @@ fn next(a: &Access, v: VarId) -> bool {
     let Some((last, others)) = a.indices.split_last() else { return false };
     let outside = others.iter().all(|e| !visit::vars_of(e).contains(&v));
     outside && Affine::of(last).is_some_and(|f| f.coefficient(&v) == 1)
+}
+
+/// Whether data says which elements are taken: a lane gathers its own.
+fn gathered(a: &Access) -> bool {
+    a.indices.iter().any(|e| !visit::loads_of(e).is_empty())
 }
 
 fn one(set: &Setting, start: &Made, path: &Path, names: &Names) -> Option<Made> {

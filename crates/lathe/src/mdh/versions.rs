@@ -7,7 +7,7 @@ use super::expand::{Chosen, Expander, Taken, why};
 use super::setting::{Setting, labels};
 use super::space::FreeSpace;
 use super::{DEFAULT_MODEL, STEP};
-use super::{nests, raise, siblings};
+use super::{nests, raise, reductions, siblings};
 use crate::applied::{Form, Version, on_loops};
 use crate::schedule::specialize;
 use lathe_diagnostics::Diagnostic;
@@ -160,13 +160,22 @@ pub(super) fn best(
                 v = other;
             }
         }
-        let changed = [raise::raised(set, sizes), siblings::fused(set, sizes)];
+        let recognized = reductions::recognized(set);
+        let raised = match &recognized {
+            None => raise::raised(set, sizes),
+            Some(made) => raise::raised(&Setting { func: &made.func, ..*set }, sizes)
+                .map(|raised| made.clone().followed_by(raised)),
+        };
+        let changed = [siblings::fused(set, sizes), recognized, raised];
         for made in changed.into_iter().flatten() {
             let other = make(&Setting { func: &made.func, ..*set })?;
             if let Some(other) = other.filter(|o| cost(o) < cost(&v)) {
                 v = made.before(other);
             }
         }
+    }
+    if v.taken.is_nothing() {
+        v.notes.extend(reductions::hints(set));
     }
     if v.taken.is_nothing() && v.notes.is_empty() {
         v.notes.push("nothing is expected to be faster than the loops as written".to_string());

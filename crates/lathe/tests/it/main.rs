@@ -13,6 +13,7 @@ mod files;
 mod gradients;
 mod house;
 mod index;
+mod loops;
 mod machines;
 mod mdh;
 mod patterns;

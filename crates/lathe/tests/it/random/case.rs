@@ -143,7 +143,7 @@ fn attempt(case: &Case, pools: &Pools, out: &mut Outcome, accepted: &mut Vec<Str
     *out.ran.entry("interpreter, plain tree").or_default() += 1;
 
     let (func, evidence) = match case.steps {
-        Steps::Auto => by_itself(&program, kernel, &plain, out)?,
+        Steps::Auto => by_itself(case, &program, kernel, &plain, out)?,
         _ => transform(case, module, &plain, out, accepted)?,
     };
     let reassociates = evidence.iter().any(|e| !e.reassociates.is_empty());
@@ -196,14 +196,16 @@ fn attempt(case: &Case, pools: &Pools, out: &mut Outcome, accepted: &mut Vec<Str
     Ok(())
 }
 
-/// The first version of `auto` for sizes that nobody knows.
+/// The first version of `auto` for sizes that nobody knows, on one thread and on two.
 fn by_itself(
+    case: &Case,
     program: &lathe::Program,
     kernel: &Function,
     plain: &Function,
     out: &mut Outcome,
 ) -> Result<(Function, Vec<lathe_strategy::Evidence>), Stop> {
-    let how = lathe::How { strategy: Some("auto".to_string()), threads: Some(1), ..lathe::How::default() };
+    let threads = Some(1 + (case.seed % 2) as usize);
+    let how = lathe::How { strategy: Some("auto".to_string()), threads, ..lathe::How::default() };
     match lathe::schedule(program, kernel, &how, &lathe::Machine::host()) {
         Ok(mut s) if !s.versions.is_empty() => {
             let v = s.versions.swap_remove(0);

@@ -1,5 +1,5 @@
 //! Random nests for `affine_schedule`: imperfect, triangular, guarded, in time steps, with variables of an iteration
-//! (`expand`).
+//! (`expand`), with reductions written as stores and conditions (`to_reduction`).
 
 use super::case::{Case, Steps};
 use super::data::Flavour;
@@ -34,6 +34,8 @@ pub fn case(seed: u64) -> Case {
     }
     let mut steps: Vec<String> = g.declared.iter().map(|(t, i)| format!("expand({t}, at: {i})")).collect();
     let sums = std::mem::take(&mut g.sums);
+    let labels = ["A", "A.2", "A.3", "B", "B.2", "C", "C.2"];
+    steps.splice(0..0, labels.map(|l| format!("to_reduction({l})")));
     match sums.is_empty() || !r.one_in(4) {
         true => steps.push(format!("affine_schedule({})", arguments(&mut r))),
         // Reductions into an array of which other elements may be read.
@@ -98,8 +100,9 @@ impl Nests<'_> {
     fn block(&mut self, around: &[String], depth: usize) -> String {
         let mut out = Vec::new();
         for _ in 0..1 + self.r.below(2) {
-            let one = match self.r.below(5) {
+            let one = match self.r.below(7) {
                 0 | 1 if !around.is_empty() => self.statement(around),
+                5 if !around.is_empty() && self.r.one_in(3) => self.by_hand(around),
                 2 if around.len() > 1 => {
                     let cond = format!("{} {} {}", around[0], self.r.pick(&["<", "<=", "=="]), around[1]);
                     format!("if {cond} {{\n{}\n}}", self.statement(around))
@@ -153,6 +156,22 @@ impl Nests<'_> {
         match self.scope.last() {
             Some(t) if self.r.one_in(2) => format!("{target} {op} {value} + {t}"),
             _ => format!("{target} {op} {value}"),
+        }
+    }
+
+    /// A reduction that is not written as one.
+    fn by_hand(&mut self, around: &[String]) -> String {
+        self.left = self.left.saturating_sub(1);
+        let (x, e) = (self.access(around), self.access(around));
+        match self.r.below(if self.elem == "i32" { 5 } else { 4 }) {
+            3 => {
+                let (cond, op) = (self.access(around), *self.r.pick(&["+=", "max=", "*="]));
+                format!("if {cond} > 1 {{\n{x} {op} {e}\n}}")
+            }
+            0 => format!("{x} = {x} + {e}"),
+            1 => format!("{x} = max({e}, {x})"),
+            2 => format!("{x} = {x} - {e}"),
+            _ => format!("if {e} {} {x} {{\n{x} = {e}\n}}", self.r.pick(&[">", "<", ">=", "<="])),
         }
     }
 
