@@ -1,6 +1,6 @@
 # The two commands are `make demo` and `make test`; both install what is missing first.
 SHELL := /bin/bash
-.PHONY: demo lint test test-long test-python test-oldest test-newest test-torch test-types setup install wheel doc bench gradbench derivatives device-bundle fuzz races clean
+.PHONY: demo lint test test-long test-python test-oldest test-newest test-torch test-types setup install wheel wheel-aarch64 doc bench gradbench derivatives device-bundle fuzz races clean
 
 setup:
 	@bash scripts/setup.sh
@@ -48,6 +48,10 @@ test-types: setup
 # One file for pip, with LLVM inside.
 wheel: setup
 	@bash scripts/wheel.sh
+
+# The same for AArch64, made on x86-64; `scripts/wheel_contents.py` checks what is in it.
+wheel-aarch64: setup
+	@bash scripts/wheel_aarch64.sh
 
 install: setup
 	cargo install --path crates/lathe-cli --locked

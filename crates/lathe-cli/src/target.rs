@@ -181,9 +181,17 @@ pub fn given(t: &KernelArgs, d: &InputArgs) -> Result<data::Given, Stop> {
     Ok(data::Given { sizes: sizes(t)?, inputs: once("--input", &d.inputs)?, seed: d.seed })
 }
 
-/// How many threads run `parallel` loops.
+/// How many threads run `parallel` loops; where that is more than the process may use, it is said.
 pub fn threads(d: &InputArgs) -> usize {
-    d.threads.map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), |n| n as usize)
+    let most = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = d.threads.map_or(most, |n| n as usize);
+    if threads > most {
+        let s = if most == 1 { "" } else { "s" };
+        note!(
+            "note: {threads} threads share the {most} processor{s} that this process may use: more is not faster"
+        );
+    }
+    threads
 }
 
 /// What a target is run for.

@@ -171,7 +171,7 @@ pub fn sparsity(module: &Module, func: &Function, request: &Request) -> Result<D
     let d = if parts::has_wholes(&called) {
         let whole = |n: &String| func.params.iter().any(|p| **p.name() == **n && parts::is_struct(p));
         if let Some(n) = wrt.iter().chain(&of).find(|n| whole(n)) {
-            let text = format!("`{n}` is no array of numbers, whose derivatives would have a pattern");
+            let text = format!("`{n}` is not an array of numbers, whose derivatives would have a pattern");
             return Err(codes::refuse(codes::UNSUPPORTED, text, &Places::none()));
         }
         let split = parts::split(&module, &called)?;

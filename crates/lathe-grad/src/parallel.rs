@@ -309,7 +309,7 @@ fn operations(s: &Stmt, sizes: &HashMap<VarId, i64>) -> Option<u64> {
         let trips = u64::try_from(trips(l, sizes)?).ok()?;
         return Some(operations(&l.body, sizes)?.saturating_mul(trips));
     }
-    if matches!(s.kind(), StmtKind::While { .. } | StmtKind::Call { .. }) {
+    if matches!(s.kind(), StmtKind::While { .. }) || matches!(s.kind(), StmtKind::Call { .. }) {
         return None;
     }
     let own = s.exprs().into_iter().fold(1u64, |n, e| {

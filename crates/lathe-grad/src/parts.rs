@@ -198,7 +198,8 @@ impl Split {
                 continue;
             }
             if mode == ParamMode::InOut {
-                for (half, l) in halves.iter().zip(known) {
+                let pairs = halves.iter().zip(known);
+                for (half, l) in pairs {
                     let copy = over(&mut d.func, &half.name, &both, |at| {
                         (element(half, at), component(build::load(element(&both, at)), &l.path))
                     });
@@ -209,7 +210,7 @@ impl Split {
             last.push(over(&mut d.func, &both.name, &both, |at| {
                 let mut given = halves.iter().map(|half| build::load(element(half, at)));
                 let mut parts = leaves.iter().zip(&types).map(|(l, ty)| {
-                    let zero = || crate::expr::zero(&Type::from(*ty));
+                    let zero = || lathe_transform::storage::zero(&Type::from(*ty));
                     l.as_ref().and_then(|_| given.next()).unwrap_or_else(zero)
                 });
                 let whole = assembled(&both.elem, &mut parts);
@@ -396,13 +397,11 @@ impl Parts<'_> {
         {
             return self.compute(s, c, target, value);
         }
-        let passed = match s.kind() {
-            StmtKind::Call { args, .. } => args.iter().any(|a| match a {
-                Arg::View(v) => v.buffer().is_some_and(|b| self.arrays.contains_key(&b)),
-                Arg::Value(_) => false,
-            }),
-            _ => false,
+        let is_passed = |a: &Arg| match a {
+            Arg::View(v) => v.buffer().is_some_and(|b| self.arrays.contains_key(&b)),
+            Arg::Value(_) => false,
         };
+        let passed = matches!(s.kind(), StmtKind::Call { args, .. } if args.iter().any(is_passed));
         let found = s.written().filter_map(View::buffer).any(|b| self.arrays.contains_key(&b));
         if passed || found && s.children().next().is_none() {
             self.failed.get_or_insert_with(|| unsupported("a statement on structs", s));

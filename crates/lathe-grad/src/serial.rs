@@ -19,8 +19,8 @@ pub fn serial(module: &Module, func: &Function) -> Result<Function, Diagnostic> 
     let mut concurrent = func.stage != Stage::Plain;
     walk(&func.body, &mut |s, _| {
         concurrent |= s.as_loop().is_some_and(|l| l.exec != Executor::Serial);
-        concurrent |=
-            matches!(s.kind(), StmtKind::Atomic(_) | StmtKind::Token { .. } | StmtKind::Prefetch(_));
+        concurrent |= matches!(s.kind(), StmtKind::Atomic(_)) || matches!(s.kind(), StmtKind::Prefetch(_));
+        concurrent |= matches!(s.kind(), StmtKind::Token { .. });
         !concurrent
     });
     if !concurrent {
@@ -43,30 +43,34 @@ pub fn serial(module: &Module, func: &Function) -> Result<Function, Diagnostic> 
 }
 
 fn in_order(s: &Stmt) -> Stmt {
-    match s.kind() {
-        StmtKind::Loop(l) if l.exec != Executor::Serial && !matches!(l.exec, Executor::InScan(_)) => {
-            s.with_kind(StmtKind::Loop(Loop { exec: Executor::Serial, ..l.clone() }))
-        }
-        StmtKind::Atomic(Atomic { op: AtomicOp::Update(op, value), old: None, .. }) => {
-            let StmtKind::Atomic(a) = s.kind() else { return s.clone() };
-            let update = Reduce {
-                label: a.label.clone(),
-                instance: a.instance.clone(),
-                op: op.clone(),
-                targets: vec![a.target.clone()],
-                values: vec![value.clone()],
-                licence: true,
-                contract: false,
-            };
-            Stmt::seq([s.with_kind(StmtKind::Reduce(update)), a.body.clone()])
-        }
-        StmtKind::Token { body, .. } | StmtKind::Async { body, .. } => body.clone(),
-        StmtKind::Wait { .. } | StmtKind::Prefetch(_) => Stmt::empty(),
-        StmtKind::Alloc { buffer, body } => {
-            let space = if buffer.extents.is_empty() { Space::Register } else { Space::Host };
-            let own = Buffer { space, layout: Layout::row_major(), ..(**buffer).clone() };
-            s.with_kind(StmtKind::Alloc { buffer: Arc::new(own), body: body.clone() })
-        }
-        _ => s.clone(),
+    if let StmtKind::Loop(l) = s.kind()
+        && l.exec != Executor::Serial
+        && !matches!(l.exec, Executor::InScan(_))
+    {
+        return s.with_kind(StmtKind::Loop(Loop { exec: Executor::Serial, ..l.clone() }));
     }
+    if let StmtKind::Atomic(a) = s.kind()
+        && let Atomic { op: AtomicOp::Update(op, value), old: None, .. } = a
+    {
+        let update = Reduce {
+            label: a.label.clone(),
+            instance: a.instance.clone(),
+            op: op.clone(),
+            targets: vec![a.target.clone()],
+            values: vec![value.clone()],
+            licence: true,
+            contract: false,
+        };
+        return Stmt::seq([s.with_kind(StmtKind::Reduce(update)), a.body.clone()]);
+    }
+    if let StmtKind::Token { body, .. } | StmtKind::Async { body, .. } = s.kind() {
+        return body.clone();
+    }
+    if let StmtKind::Wait { .. } | StmtKind::Prefetch(_) = s.kind() {
+        return Stmt::empty();
+    }
+    let Some((buffer, body)) = s.as_alloc() else { return s.clone() };
+    let space = if buffer.extents.is_empty() { Space::Register } else { Space::Host };
+    let own = Buffer { space, layout: Layout::row_major(), ..(**buffer).clone() };
+    s.with_kind(StmtKind::Alloc { buffer: Arc::new(own), body: body.clone() })
 }

@@ -29,12 +29,14 @@ impl Emitter<'_> {
         let ir = self.ir;
         let mut args: Vec<Value> = vec![ir.to_space(to, SHARED), ir.to_space(from, GLOBAL)];
         let kept = if bytes == 16 { "cg" } else { "ca" };
-        let mut name = format!("llvm.nvvm.cp.async.{kept}.shared.global.{bytes}");
+        let name = format!("llvm.nvvm.cp.async.{kept}.shared.global.{bytes}");
+        let mut form = "";
         if let Some(cond) = cond {
             let Leaf::Uniform(there) = self.scalar(&cond)? else { return Ok(false) };
             args.push(ir.select(there, ir.i32(bytes as i32), ir.i32(0)));
-            name += ".s";
+            form = "s";
         }
+        let name = [name.as_str(), form].into_iter().filter(|s| !s.is_empty()).collect::<Vec<_>>().join(".");
         ir.intrinsic(&name, &[], &args);
         Ok(true)
     }

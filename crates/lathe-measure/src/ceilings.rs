@@ -10,9 +10,9 @@ use std::time::Instant;
 /// Floating-point operations per second of one thread, in f32 fused multiply-adds of the widest vectors that
 /// the machine has; `None` where this crate has no loop for it, or where such code does not run here. f64 is half of it.
 pub fn peak_flops_f32(machine: &Machine) -> Option<f64> {
-    const ITERATIONS: u64 = 1 << 20;
     #[cfg(target_arch = "x86_64")]
     {
+        const ITERATIONS: u64 = 1 << 20;
         let lanes = match machine.vector_bytes {
             64 if has("avx512") => 16,
             32 if has("avx2") && has("fma") => 8,

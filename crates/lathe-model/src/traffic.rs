@@ -33,7 +33,7 @@ struct Region {
 #[derive(Clone, Copy, PartialEq)]
 enum Route {
     Cached,
-    /// By non-temporal stores, past the caches.
+    /// By non-temporal stores, bypassing the caches.
     Past,
     /// Through the caches, but for so many of a thousand rows, which begin where vectors do, and whose first and last lines
     /// leave in parts.

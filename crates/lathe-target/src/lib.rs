@@ -449,7 +449,7 @@ mod tests {
         assert_eq!((m.vector_bytes, m.l2_bytes, m.threads), (32, 2 << 20, 8));
         assert_eq!(m.fact("turbo"), Some(Value::Bool(true)));
         let usual = Machine::find("x86-64-v3").unwrap().costs;
-        assert_eq!((usual.gather, usual.masked_arithmetic, usual.masked_memory), (2.5, 1.2, 3.0));
+        assert_eq!((usual.gather, usual.masked_arithmetic, usual.masked_memory), (2.8, 1.2, 3.0));
         assert_eq!(m.costs, Costs { gather: 1.25, masked_memory: 2.0, ..usual });
         assert_eq!(m.fact("gather"), Some(Value::Float(1.25)));
         assert_eq!(m.code.cpu, "x86-64-v3");

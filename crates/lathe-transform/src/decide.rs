@@ -1,7 +1,7 @@
 //! Which claims are decided by the trees before and after a step, and by what: whoever has evidence and both trees can ask
 //! again, without the rule.
 
-use crate::forms::{guarded, in_order};
+use crate::forms::{combined, guarded, in_order};
 use crate::runs::runs_kept;
 use lathe_analysis::{
     Change, Dimension, Part, Silent, Tables, begins_empty, combined_from, computed_again, computes_the_same,
@@ -23,7 +23,7 @@ pub fn decide(c: &Change, claim: &Claim) -> Option<Result<usize, String>> {
             return with_content(c, instances_kept(c)?);
         }
         Claim::OrderKept { by: Construction::Guarded } => guarded(c),
-        Claim::OrderKept { by: Construction::Combined } => crate::to_reduction::combined(c),
+        Claim::OrderKept { by: Construction::Combined } => combined(c),
         Claim::OrderKept { by: Construction::InOrder } => return in_order(c),
         Claim::OrderKept { by } if by.is_decided() => return runs_kept(c),
         Claim::LayoutOnly { array } | Claim::SpaceOnly { array } => relaid(c, array),

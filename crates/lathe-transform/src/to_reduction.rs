@@ -5,7 +5,7 @@ use crate::codes;
 use crate::laws;
 use crate::rule;
 use crate::work::Work;
-use lathe_analysis::{Assumptions, Change, prove_accesses, prove_defined};
+use lathe_analysis::{Assumptions, prove_accesses, prove_defined};
 use lathe_diagnostics::Severity;
 use lathe_ir::visit;
 use lathe_ir::{
@@ -205,89 +205,4 @@ fn compares(cond: &Expr, x: &Access, e: &Expr) -> Option<bool> {
 
 fn is(e: &Expr, x: &Access) -> bool {
     matches!(e.kind(), ExprKind::Load(a) if a.view == x.view && a.indices == x.indices)
-}
-
-/// Whether the tree after is the tree before but for reductions that give their elements the values that stores and
-/// conditions gave them. Laws of operators are claims of their own.
-pub(crate) fn combined(c: &Change) -> Result<usize, String> {
-    let mut compared = 0;
-    reduced(c, &c.before.body, &c.after.body, &mut compared)?;
-    Ok(compared)
-}
-
-fn reduced(c: &Change, old: &Stmt, new: &Stmt, compared: &mut usize) -> Result<(), String> {
-    if old.ptr_eq(new) || old == new {
-        return Ok(());
-    }
-    *compared += 1;
-    if new.as_reduce().is_some_and(|r| gives(c.module, old, r)) {
-        return Ok(());
-    }
-    let alike = old.children().len() == new.children().len()
-        && old.children().len() > 0
-        && old.with_children(new.children().cloned().collect()) == *new;
-    if !alike {
-        let what = old.label().map_or("a statement".to_string(), |l| format!("`{l}`"));
-        return Err(format!("{what} was changed"));
-    }
-    old.children().zip(new.children()).try_for_each(|(a, b)| reduced(c, a, b, compared))
-}
-
-/// Whether a statement gives one element the value that a reduction gives it, and is this instance.
-fn gives(module: &Module, old: &Stmt, new: &Reduce) -> bool {
-    let ([target], [value]) = (&new.targets[..], &new.values[..]) else { return false };
-    let x = build::load(target.clone());
-    let combine = |e: &Expr| {
-        Some(reduce::combine(module, &new.op, std::slice::from_ref(&x), std::slice::from_ref(e))?.remove(0))
-    };
-    let (cond, inner) = match old.as_if() {
-        Some((cond, then, None)) => (Some(cond), then),
-        Some(_) => return false,
-        None => (None, old),
-    };
-    let own = |a: &Access, label: &lathe_ir::Label, instance: &[Expr]| {
-        a.view == target.view
-            && a.indices == target.indices
-            && *label == new.label
-            && *instance == *new.instance
-    };
-    let reads =
-        |e: &Expr| visit::loads_of(e).iter().any(|a| a.view == target.view && a.indices == target.indices);
-    if let Some(r) = inner.as_reduce() {
-        let ([t], [v], Some(cond)) = (&r.targets[..], &r.values[..], cond) else { return false };
-        let neutral = reduce::identity(module, &r.op, std::slice::from_ref(&t.elem));
-        let selects = matches!(value.kind(), ExprKind::Select(c, yes, no)
-            if c == cond && yes == v && neutral.as_deref() == Some(std::slice::from_ref(no)));
-        let kept = r.op == new.op && r.licence == new.licence && r.contract == new.contract;
-        return own(t, &r.label, &r.instance) && selects && kept && !reads(cond);
-    }
-    let Some(st) = inner.as_store().filter(|st| own(&st.target, &st.label, &st.instance)) else {
-        return false;
-    };
-    if reads(value) || new.contract || st.nontemporal {
-        return false;
-    }
-    match cond {
-        Some(cond) => {
-            let (larger, smaller) = (&[BinOp::Gt, BinOp::Ge], &[BinOp::Lt, BinOp::Le]);
-            let ExprKind::Binary(op, a, b) = cond.kind() else { return false };
-            let ops = match new.op {
-                ReduceOp::Max => [larger, smaller],
-                ReduceOp::Min => [smaller, larger],
-                _ => return false,
-            };
-            let fits = (*a == st.value && *b == x && ops[0].contains(op))
-                || (*a == x && *b == st.value && ops[1].contains(op));
-            fits && st.value == *value && value.ty().is_int()
-        }
-        None => match (combine(value).as_ref().map(Expr::kind), st.value.kind()) {
-            (Some(ExprKind::Binary(p, x, e)), ExprKind::Binary(q, a, b)) if p == q => {
-                (a == x && b == e) || (a == e && b == x)
-            }
-            (Some(ExprKind::Binary(BinOp::Add, x, e)), ExprKind::Binary(BinOp::Sub, a, b)) => {
-                a == x && *e == build::neg(b.clone())
-            }
-            _ => false,
-        },
-    }
 }

@@ -126,6 +126,16 @@ fn specialization_chooses_the_version() {
     }
 }
 
+#[test]
+fn more_threads_than_processors_are_told() {
+    let f = Folder::new();
+    let most = std::thread::available_parallelism().expect("is known").get();
+    for (threads, told) in [(most, false), (most + 3, true)] {
+        let d = f.ok(&format!("run {} {SMALL} --threads {threads} --check", gemm()));
+        assert_eq!(d.stderr.contains(&format!("{threads} threads share")), told, "{}", d.stderr);
+    }
+}
+
 /// A strategy that nobody asked for and that baked sizes refuse does not run, and it is said; one that is asked for is an
 /// error.
 #[test]

@@ -6,8 +6,7 @@
 //! the geometric mean of the cycles most.
 
 use super::DEFAULT_MODEL;
-use super::setting::Setting;
-use super::versions::{Wanted, best};
+use super::setting::{Setting, Wanted};
 use crate::applied::Version;
 use crate::parallel::each;
 use lathe_diagnostics::Diagnostic;
@@ -41,11 +40,16 @@ const WORTH: f64 = 0.02;
 /// Fewer points than this are not worth several threads.
 const SMALL: i64 = 1 << 15;
 
-/// The versions, each with the condition under which it runs if none before it does.
+/// The versions, each with the condition under which it runs if none before it does; `best` decides for sizes as given.
 ///
 /// # Errors
 /// As [`super::versions`].
-pub(super) fn any(w: &Wanted, context: &Context, known: &Sizes) -> Result<Vec<Version>, Diagnostic> {
+pub(super) fn any(
+    w: &Wanted,
+    context: &Context,
+    known: &Sizes,
+    best: fn(&Setting, &Context, &Sizes) -> Result<Version, Diagnostic>,
+) -> Result<Vec<Version>, Diagnostic> {
     let large = sizes::examples(w.set.module, w.set.func, known);
     // Values of a search are for the sizes that it was for.
     let params = Values::new();

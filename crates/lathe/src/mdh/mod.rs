@@ -35,9 +35,9 @@ pub use file::is_notation_text;
 pub(crate) use file::{from_text, is_notation};
 pub(crate) use patterns::{closed, versions as versions_of_fun};
 pub use pictures::pictures;
-pub(crate) use setting::{Setting, labels};
+pub(crate) use setting::{Setting, Wanted, labels};
 pub(crate) use space::{FreeSpace, free_space};
-pub(crate) use versions::{Wanted, auto_space, versions};
+pub(crate) use versions::{auto_space, versions};
 
 /// The system model where none is named: threads, registers and vectors of a CPU.
 pub const DEFAULT_MODEL: &str = "cpu";

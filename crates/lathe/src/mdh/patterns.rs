@@ -1,8 +1,8 @@
 //! `auto` for funs: the translated nests are raised to index notation where possible, and decisions
 //! are made for that.
 
-use super::setting::Setting;
-use super::versions::{Wanted, exactly_these, together};
+use super::setting::{Setting, Wanted};
+use super::versions::{exactly_these, together};
 use crate::applied::{How, Version, on_loops};
 use crate::program::Program;
 use lathe_diagnostics::Diagnostic;

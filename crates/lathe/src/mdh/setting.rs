@@ -3,6 +3,7 @@
 use lathe_ir::{Function, Module, visit};
 use lathe_space::Values;
 use lathe_target::Machine;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// What decisions are made for.
@@ -18,6 +19,18 @@ pub(crate) struct Setting<'a> {
     pub folder: &'a Path,
     /// Values for free entries, from a search.
     pub params: &'a Values,
+}
+
+/// What versions are made for.
+#[derive(Clone, Copy)]
+pub(crate) struct Wanted<'a> {
+    pub set: Setting<'a>,
+    /// Sizes that are known, but not constants of the function.
+    pub sizes: &'a BTreeMap<String, i64>,
+    /// Whether calls with other sizes are worth decisions.
+    pub others: bool,
+    /// What cannot be done is left as it is written, with a note that says why; but not with values of a search.
+    pub lenient: bool,
 }
 
 /// The labels of the computes of a function.

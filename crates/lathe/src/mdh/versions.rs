@@ -4,7 +4,7 @@
 use super::any::any;
 use super::calls::calls;
 use super::expand::{Chosen, Expander, Taken, why};
-use super::setting::{Setting, labels};
+use super::setting::{Setting, Wanted, labels};
 use super::space::FreeSpace;
 use super::{DEFAULT_MODEL, STEP};
 use super::{nests, raise, reductions, siblings};
@@ -19,18 +19,6 @@ use lathe_strategy::{ArgValue, Argument, Context, Refusal, Strategy};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Instant;
-
-/// What versions are made for.
-#[derive(Clone, Copy)]
-pub(crate) struct Wanted<'a> {
-    pub set: Setting<'a>,
-    /// Sizes that are known, but not constants of the function.
-    pub sizes: &'a BTreeMap<String, i64>,
-    /// Whether calls with other sizes are worth decisions.
-    pub others: bool,
-    /// What cannot be done is left as it is written, with a note that says why; but not with values of a search.
-    pub lenient: bool,
-}
 
 /// The versions of one branch of a strategy.
 ///
@@ -64,7 +52,7 @@ pub(crate) fn versions(
             }
         }
         if w.lenient && w.set.params.is_empty() && branch.cond.is_none() && known.len() < open.len() {
-            return any(w, context, &known);
+            return any(w, context, &known, best);
         }
         let missing: Vec<&str> = open.iter().filter(|n| !known.contains_key(**n)).copied().collect();
         let note = match missing.as_slice() {
@@ -90,7 +78,7 @@ pub(crate) fn versions(
     // The loops as written need no code of their own for these sizes.
     if w.lenient && branch.cond.is_none() && first.taken.is_nothing() {
         let others = match w.others {
-            true => any(w, context, &known)?,
+            true => any(w, context, &known, best)?,
             false => vec![as_written(None, first.notes.clone())?],
         };
         if others.iter().all(|v| v.taken.is_nothing()) {
@@ -100,7 +88,7 @@ pub(crate) fn versions(
     first.condition = Some(exactly_these(&known));
     let mut all = vec![first];
     if whole {
-        all.extend(any(w, context, &known)?);
+        all.extend(any(w, context, &known, best)?);
         all[1..].iter_mut().for_each(|v| v.notes.clear());
     } else {
         all.push(as_written(branch.cond.clone(), Vec::new())?);

@@ -83,11 +83,7 @@ const CIRCLES: &[(&str, usize, &str)] = &[
         "kernels, calls and refusals are classes that name one another; devices, their parts and launches, too",
     ),
     ("lathe-runtime", 4, "records of threads list scratch memory, and give it back where code was left"),
-    (
-        "lathe-transform",
-        4,
-        "a rule edits through the door, which applies rules; what one makes is decided beside it",
-    ),
+    ("lathe-transform", 2, "a rule edits through the door, which applies rules"),
 ];
 
 /// What a file imports from its own crate, as paths of modules.

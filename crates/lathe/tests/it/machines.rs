@@ -50,10 +50,9 @@ fn examples_become_objects_for_every_machine() {
             for at in [4, next % TARGETS.len()] {
                 let (name, elf) = TARGETS[at];
                 let machine = Machine::find(name).expect("a machine");
-                let schedule = scheduled(&p, kernel, &how(Some("fast"), &BTreeMap::new()), &machine);
-                if schedule.versions.len() > 1 {
-                    continue;
-                }
+                let mut schedule = scheduled(&p, kernel, &how(Some("fast"), &BTreeMap::new()), &machine);
+                // An object holds one version: the last one, which serves all sizes.
+                schedule.versions.drain(..schedule.versions.len() - 1);
                 let build = Build { opt_level: 0, ..Build::default() }.on(&machine);
                 let object = lathe::emit(&schedule, Emit::Object, &build)
                     .unwrap_or_else(|e| panic!("{} for {name}: {e}", kernel.name));
