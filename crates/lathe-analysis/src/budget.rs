@@ -19,6 +19,11 @@ pub fn within_work<T>(most: u64, analysis: impl FnOnce() -> T) -> T {
     out
 }
 
+/// Whether nothing is known any more, because an analysis did all the work that it may do ([`within_work`]).
+pub fn exhausted() -> bool {
+    LEFT.get() == 0
+}
+
 /// Takes work off what may still be done; whether there was any left.
 pub(crate) fn spend(work: u64) -> bool {
     let left = LEFT.get();

@@ -17,7 +17,7 @@ use crate::nest::rename_loops;
 use crate::rule::{Cursor, Edit, Rule};
 use crate::runs::runs_kept;
 use lathe_analysis::{
-    Change, Env, OrderRefusal, Unkept, instances_preserved, order_preserved, padded, same_content,
+    Change, Env, OrderRefusal, Unkept, exhausted, instances_preserved, order_preserved, padded, same_content,
     same_instances,
 };
 use lathe_diagnostics::{Code, Diagnostic, Places, Severity};
@@ -296,13 +296,15 @@ impl<'a> Work<'a> {
     }
 
     /// Asks the checker whether `new` runs each instance of `old` once. Where that depends on data, the form of the rewrite
-    /// has to say so.
+    /// has to say so; where the work that may be done did not suffice, nothing does.
     fn check_instances(&mut self, path: &[usize], old: &Stmt, new: &Stmt) -> Result<(), Refusal> {
         let env = Env::at(self.cursor.module, &self.func, path);
         match same_instances(&env, old, new) {
             Ok(compared) => self.oblige(Obligation::by_accesses(Claim::InstancesKept, compared)),
-            Err(Unkept { why, known: true }) => return Err(self.order_refusal(&OrderRefusal::Undecided(why))),
-            Err(Unkept { known: false, .. }) => {}
+            Err(Unkept { why, known }) if known || exhausted() => {
+                return Err(self.order_refusal(&OrderRefusal::Undecided(why)));
+            }
+            Err(_) => {}
         }
         Ok(())
     }
@@ -313,6 +315,9 @@ impl<'a> Work<'a> {
         match same_content(&env, old, new, &|| self.ranges(path)) {
             Err(Unkept { why, known: true }) => {
                 Err(self.refuse(codes::VALUE, format!("`{}`: {why}", self.rule)))
+            }
+            Err(Unkept { why, known: false }) if exhausted() => {
+                Err(self.order_refusal(&OrderRefusal::Undecided(why)))
             }
             Ok(_) | Err(Unkept { known: false, .. }) => Ok(()),
         }
