@@ -1,6 +1,6 @@
 //! Barriers, by fission of the loops that they belong to: what stands between two barriers of a concurrent loop becomes a
 //! loop of its own, serial loops and conditions around a barrier go outside of these, and values that live across
-//! one get an element for each iteration, or are computed again from others ([`across`]).
+//! one get an element for each iteration, or are computed again from others (`phases/across.rs`).
 //!
 //! It is legal where no two iterations access one element, one writing, without a barrier in between, and all
 //! iterations reach each barrier equally often (`lathe_analysis::prove_concurrent`): within a phase the iterations are

@@ -6,6 +6,7 @@ use crate::code::{self, Choice, DeviceId, OnDevice, Usual, on_large_stack, progr
 use crate::errors;
 use crate::generic::{self, Others};
 use crate::keywords::option;
+use crate::pools::get_threads;
 use crate::signature::{Signature, SizeRule};
 use lathe::ir::{Mode, ParamKind, Type};
 use lathe::{Build, Cache, Diagnostic, Emit, Function, Machine, Prepared, Program, Schedule};
@@ -337,7 +338,12 @@ impl Kernel {
         if let Some(c) = self.chosen(&how) {
             return Ok(described(&c));
         }
-        let made = code::compile(py, self, &how, false)?;
+        // Calls that ask for nothing run code for the number of threads that they get.
+        let threads = match how == Choice::default() {
+            true => Some(get_threads(py)?),
+            false => how.threads,
+        };
+        let made = code::compile(py, self, &Choice { threads, ..how.clone() }, false)?;
         self.keep(how, Arc::clone(&made));
         Ok(described(&made))
     }

@@ -166,7 +166,7 @@ def test_patterns_are_found_by_data_flow():
     assert find(none, w[:0], a[:0], b[:0])[0].size == 0
     assert lathe.jacobian(net, "x", "y", pattern="static")(none, w[:0], a[:0], b[:0]).shape == (0, 0)
     # Where floats decide, nothing is known, and all products are computed.
-    data = lathe.kernel("kernel data(x: f64[N]) -> (y: f64[N]) { for i in 1..N { if x[i] > 0.5 { y[i] = x[i] } else { y[i] = x[i - 1] } } }")
+    data = lathe.kernel("kernel data(x: f64[N]) -> (y: f64[N]) { for i in 0..N { if x[i] > 0.5 { y[i] = x[i] } else { y[i] = x[N - 1 - i] } } }")
     assert lathe.sparsity(data)(x) is None
     np.testing.assert_array_equal(lathe.jacobian(data, pattern="static")(x), lathe.jacobian(data)(x))
     with pytest.raises(lathe.OptionError):

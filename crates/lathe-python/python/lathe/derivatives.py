@@ -139,7 +139,7 @@ def jacobian(kernel: Kernel, wrt: str | None = None, of: str | None = None, *, m
     names, results = _by_one(kernel, wrt, of)
     if mode not in (None, "forward", "reverse"):
         raise _lathe.fail("E0917", f"there is no mode {mode!r}", [], "mode='forward', or mode='reverse'")
-    find = sparsity(kernel, names, results, allow_steps=allow_steps) if isinstance(pattern, str) and pattern == "static" else None
+    find = sparsity(kernel, names[0], results[0], allow_steps=allow_steps) if isinstance(pattern, str) and pattern == "static" else None
     given_pattern = None if pattern is None or find else _Pattern(pattern, mode)
     coloured: dict[int, _Pattern] = {}
     derived: dict[bool, Kernel] = {}
