@@ -101,13 +101,13 @@ def hessian(kernel: Kernel, wrt: str | None = None) -> Callable[..., Any]:
         raise _lathe.fail("E0917", f"a Hessian is by one input, and these are {len(names)}: {', '.join(names)}", [],
                           f"lathe.hessian(kernel, wrt={names[0]!r})")
     _real(kernel, names[0], "Hessian")
-    product = hvp(kernel, names, result, directions=True)
+    product = _along(hvp, kernel, names, result)
     at = [p[0] for p in kernel.parameters if p[1] != "out"].index(names[0])
 
     def second(*args: Any, **named: Any) -> Any:
         args = bound(kernel, args, named)
         x = np.asarray(args[at], dtype=kernel.dtype(names[0]))
-        columns = [product(*args, _one(kernel, result), seeds)[1] for seeds in _units(x)]
+        columns = [product(*args, _one(kernel, result), seeds) for seeds in _units(x)]
         return np.concatenate(columns, axis=-1).reshape(x.shape + x.shape) if columns else np.empty(x.shape + x.shape, x.dtype)
 
     return _like(second, kernel, "The Hessian of")
@@ -142,7 +142,7 @@ def jacobian(kernel: Kernel, wrt: str | None = None, of: str | None = None, *, m
     find = sparsity(kernel, names[0], results[0], allow_steps=allow_steps) if isinstance(pattern, str) and pattern == "static" else None
     given_pattern = None if pattern is None or find else _Pattern(pattern, mode)
     coloured: dict[int, _Pattern] = {}
-    derived: dict[bool, Kernel] = {}
+    derived: dict[bool, Callable[..., Any]] = {}
     inputs = [p[0] for p in kernel.parameters if p[1] != "out"]
     outputs = [p[0] for p in kernel.parameters if p[1] == "out"]
 
@@ -160,15 +160,13 @@ def jacobian(kernel: Kernel, wrt: str | None = None, of: str | None = None, *, m
         forward = sparse.forward if sparse else mode == "forward" or mode is None and x.size <= y.size
         if forward not in derived:
             derive = jvp if forward else vjp
-            derived[forward] = derive(kernel, names, results, allow_steps=allow_steps, directions=True)
+            derived[forward] = _along(derive, kernel, names, results, allow_steps=allow_steps)
         given, type_ = (x, kernel.dtype(names[0])) if forward else (y, kernel.dtype(results[0]))
 
         def products(seeds: Any) -> Any:
             """Products with the columns of a matrix, as columns."""
             seeds = np.ascontiguousarray(seeds.reshape(*given.shape, seeds.shape[-1]), dtype=type_)
-            found = derived[forward](*args, seeds)
-            found = np.asarray(found[-1] if isinstance(found, tuple) else found)
-            return found.reshape(-1, seeds.shape[-1])
+            return derived[forward](*args, seeds).reshape(-1, seeds.shape[-1])
 
         if sparse:
             values = sparse.values(products, kernel.name, y.size, x.size, check and find is None)
@@ -340,6 +338,30 @@ def _derived(kernel: Kernel, rule: str, wrt: Names, of: Names, value: bool, allo
         size += "_"
     options += [f"directions: {size}"] * bool(directions)
     return Kernel(f"{text}\n\nkernel {name} = {rule}({', '.join([kernel.name, *options])})\n", name)
+
+
+def _along(derive: Callable[..., Kernel], kernel: Kernel, wrt: Names, of: Names, **how: bool) -> Callable[..., Any]:
+    """Products with the columns of the last argument, as columns: by one call, or one by one where a derivative in several
+    directions is not shown to write all of its results, as after conditions on data."""
+    made = {True: derive(kernel, wrt, of, directions=True, **how)}
+
+    def product(directions: bool, *args: Any) -> Any:
+        found = made[directions](*args)
+        return np.asarray(found[-1] if isinstance(found, tuple) else found)
+
+    def products(*args: Any) -> Any:
+        if False not in made:
+            try:
+                return product(True, *args)
+            except LatheError as e:
+                if e.code != "E0502":
+                    raise
+                made[False] = derive(kernel, wrt, of, **how)
+        *others, seeds = args
+        columns = [np.copy(seeds[..., k]) if seeds.ndim > 1 else seeds[k] for k in range(seeds.shape[-1])]
+        return np.stack([product(False, *others, column) for column in columns], axis=-1)
+
+    return products
 
 
 def _names(names: Names) -> list[str] | None:
