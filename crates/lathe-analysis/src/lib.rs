@@ -54,6 +54,6 @@ pub use scan::{Scan, scan_affine};
 pub use values::{
     Change, Part, Silent, Tables, begins_empty, combined_from, computed_again, content_kept,
     elements_of_their_own, filled_ahead, holds_values, inputs_kept, instances_kept, means_nothing, only_by,
-    order_kept, relaid, same_content, same_runs, shares_nothing, stands_for, starts_from_totals,
-    starts_in_order, unmentioned,
+    order_kept, reduction_of, relaid, same_content, same_runs, shares_nothing, stands_for,
+    starts_from_totals, starts_in_order, unmentioned,
 };

@@ -22,7 +22,7 @@ pub use inputs::{inputs_kept, only_by};
 pub use layout::relaid;
 pub use own::{elements_of_their_own, unmentioned};
 pub use runs::same_runs;
-pub use silent::{Silent, means_nothing};
+pub use silent::{Silent, means_nothing, reduction_of};
 pub use tables::{Tables, holds_values};
 pub use windows::{Part, begins_empty, combined_from, computed_again, shares_nothing, stands_for};
 

@@ -6,9 +6,8 @@
 
 use crate::codes::{self, refuse};
 use lathe_diagnostics::Diagnostic;
-use lathe_ir::stmt::{Atomic, AtomicOp};
 use lathe_ir::visit::{map_stmts, walk};
-use lathe_ir::{Buffer, Executor, Function, Layout, Loop, Module, Reduce, Space, Stage, Stmt, StmtKind};
+use lathe_ir::{Buffer, Executor, Function, Layout, Loop, Module, Space, Stage, Stmt, StmtKind};
 use std::sync::Arc;
 
 /// The function in order.
@@ -50,17 +49,8 @@ fn in_order(s: &Stmt) -> Stmt {
         return s.with_kind(StmtKind::Loop(Loop { exec: Executor::Serial, ..l.clone() }));
     }
     if let StmtKind::Atomic(a) = s.kind()
-        && let Atomic { op: AtomicOp::Update(op, value), old: None, .. } = a
+        && let Some(update) = lathe_analysis::reduction_of(a)
     {
-        let update = Reduce {
-            label: a.label.clone(),
-            instance: a.instance.clone(),
-            op: op.clone(),
-            targets: vec![a.target.clone()],
-            values: vec![value.clone()],
-            licence: true,
-            contract: false,
-        };
         return Stmt::seq([s.with_kind(StmtKind::Reduce(update)), a.body.clone()]);
     }
     if let StmtKind::Token { body, .. } | StmtKind::Async { body, .. } = s.kind() {

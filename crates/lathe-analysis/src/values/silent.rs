@@ -60,7 +60,9 @@ fn without(c: &Change, s: &Stmt, what: Silent, seen: &mut usize) -> Stmt {
             }),
             Silent::Indivisible(name) => {
                 let StmtKind::Atomic(a) = s.kind() else { return s };
-                update(a).filter(|r| r.label.as_str() == name).map(|r| s.with_kind(StmtKind::Reduce(r)))
+                reduction_of(a)
+                    .filter(|r| a.body.is_empty() && r.label.as_str() == name)
+                    .map(|r| s.with_kind(StmtKind::Reduce(r)))
             }
         };
         *seen += usize::from(plain.is_some());
@@ -69,10 +71,10 @@ fn without(c: &Change, s: &Stmt, what: Silent, seen: &mut usize) -> Stmt {
     if new.as_seq().is_some_and(<[Stmt]>::is_empty) { Stmt::empty() } else { new }
 }
 
-/// The reduction that an update does.
-fn update(a: &Atomic) -> Option<Reduce> {
+/// The reduction that an update of one element does whose old value nobody reads.
+pub fn reduction_of(a: &Atomic) -> Option<Reduce> {
     let AtomicOp::Update(op, value) = &a.op else { return None };
-    (a.old.is_none() && a.body.is_empty()).then(|| Reduce {
+    a.old.is_none().then(|| Reduce {
         label: a.label.clone(),
         instance: a.instance.clone(),
         op: op.clone(),
