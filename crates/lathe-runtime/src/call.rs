@@ -54,6 +54,7 @@ impl Kernel {
                 return Err(self.not_writable(at, a));
             }
         }
+        self.locals.fit(self.name(), args)?;
         let mut inline = [const { MaybeUninit::<lathe_abi::Array>::uninit() }; INLINE];
         let mut heap = Vec::new();
         let descriptors = if args.len() <= INLINE {

@@ -85,7 +85,9 @@ lathe_diagnostics::codes! {
         wrong: "kernel f(a: i32[N]) -> (c: i32[N]) { c[i] = 1 // a[i] }",
         right: "kernel f(a: i32[N]) -> (c: i32[N]) { c[i] = select(a[i] == 0, 0, 1 // a[i]) }";
 
-    /// The runtime could not allocate the scratch memory that the kernel requested.
+    /// The machine has less memory than the kernel's local arrays take at these sizes. Where extents follow from the
+    /// arguments, the call is refused before the kernel runs; the message says what each array takes. Derivatives keep
+    /// values of every iteration on tapes, or, with `checkpoint`, few states.
     KERNEL_MEMORY = Code("E0816"), "no memory for a kernel's local array",
         wrong: "lathe run big.lathe:f -D N=10000000000",
         right: "lathe run big.lathe:f -D N=1000";

@@ -1,6 +1,7 @@
 //! The engines of this build, and kernels: code of one of them with what a call needs to know.
 
 use crate::codes;
+use crate::locals::Locals;
 use crate::signature::Signature;
 use lathe_abi::{CheckKind, KernelFn};
 use lathe_diagnostics::Diagnostic;
@@ -134,6 +135,8 @@ pub struct Kernel {
     pub(crate) checks: Vec<CheckKind>,
     pub(crate) signature: Signature,
     times: Vec<(String, Duration)>,
+    /// What its local arrays take of the host's memory.
+    pub(crate) locals: Locals,
     /// How the body for any strides is made, and that body once a call has needed it.
     general: Option<General>,
     any_strides: OnceLock<Result<Box<dyn Code>, Diagnostic>>,
@@ -180,9 +183,19 @@ impl Kernel {
             checks: object.checks,
             signature: Signature::of(func),
             times,
+            locals: if engine.is_device() { Locals::default() } else { Locals::of(func) },
             general,
             any_strides: OnceLock::new(),
         })
+    }
+
+    /// What the local arrays take, where the function that the code was loaded for is not the one that was compiled.
+    pub fn with_locals(self, locals: Locals) -> Kernel {
+        Kernel { locals, ..self }
+    }
+
+    pub fn locals(&self) -> &Locals {
+        &self.locals
     }
 
     /// The code, for callers that keep the rules of `lathe-abi` themselves; it may return `status::STRIDES`.

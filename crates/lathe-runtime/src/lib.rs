@@ -3,7 +3,7 @@
 //! * [`mod@array`], [`fill`], [`npy`]: data.
 //! * [`pool`]: the threads that run `cpu` loops.
 //! * `stop`: limits of calls, and how code is left before its end.
-//! * [`engine`], [`call`]: the engines of this build; kernels and how they are called.
+//! * [`engine`], [`call`]: the engines of this build; kernels and how they are called; `locals`: what their arrays take.
 
 pub mod array;
 pub mod call;
@@ -11,6 +11,7 @@ pub mod codes;
 pub mod engine;
 pub mod fill;
 mod launch;
+mod locals;
 pub mod npy;
 pub mod pool;
 mod region;
@@ -25,6 +26,7 @@ pub use call::check_message;
 pub use codes::CODES;
 pub use engine::{Engine, General, Kernel, compile};
 pub use lathe_engine::{DeviceRun, Object, Options};
+pub use locals::Locals;
 pub use pool::{PLACEMENT, Placement, Pool, PoolOptions};
 pub use stop::Limits;
 pub use storage::available_memory;

@@ -84,6 +84,11 @@ pub unsafe extern "C" fn scratch_alloc(_ctx: *mut c_void, bytes: u64) -> *mut c_
     memory
 }
 
+/// Bytes that this thread keeps for its next request.
+pub fn kept() -> u64 {
+    CACHE.try_with(|c| c.try_borrow().map_or(0, |c| c.kept as u64)).unwrap_or(0)
+}
+
 fn take(bytes: u64) -> *mut c_void {
     let Some(class) = class_of(bytes) else { return std::ptr::null_mut() };
     let kept = CACHE.try_with(|c| {

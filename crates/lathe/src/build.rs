@@ -173,6 +173,11 @@ impl Built {
         }
     }
 
+    /// The code of each version.
+    pub(crate) fn kernels(&self) -> impl Iterator<Item = &Kernel> {
+        self.versions.iter().map(|v| &v.1)
+    }
+
     /// Runs the kernel on one array per parameter.
     ///
     /// # Errors

@@ -12,7 +12,7 @@ use crate::schedule::{Schedule, specialize};
 use crate::which::schedule;
 use lathe_diagnostics::Diagnostic;
 use lathe_measure::store::hash_of;
-use lathe_runtime::{General, Kernel, Object};
+use lathe_runtime::{General, Kernel, Locals, Object};
 use lathe_space::{Expr, Value};
 use lathe_target::Machine;
 use serde::{Deserialize, Serialize};
@@ -69,6 +69,7 @@ pub fn prepare(
             versions: (s.versions.iter())
                 .map(|v| (v.condition.clone(), code_key(&made_by, &s.module, &v.func, &build.options(true))))
                 .collect(),
+            locals: built.kernels().map(|k| k.locals().clone()).collect(),
             assumptions: s.assumptions(),
         };
         if let Ok(text) = serde_json::to_vec(&plan) {
@@ -106,6 +107,8 @@ struct Plan {
     requires: Vec<Expr>,
     /// The condition of each version, and the key of its code.
     versions: Vec<(Option<Expr>, String)>,
+    /// What the local arrays of each version take.
+    locals: Vec<Locals>,
     assumptions: Vec<String>,
 }
 
@@ -135,7 +138,8 @@ impl Recipe {
             let object = Object::from_bytes(&cache.get(&code)?).ok()?;
             let again = self.clone();
             let general: General = Box::new(move || again.general(at));
-            versions.push((condition, Kernel::load(self.build.engine, &func, object, Some(general)).ok()?));
+            let kernel = Kernel::load(self.build.engine, &func, object, Some(general)).ok()?;
+            versions.push((condition, kernel.with_locals(plan.locals.get(at)?.clone())));
         }
         Some(Prepared {
             built: Built::of(&func, versions, &plan.requires),

@@ -192,6 +192,28 @@ fn few_states_of_a_loop_are_kept() {
     f.fails("check h.lathe", 1, "E0105");
 }
 
+/// Also where code is kept from an earlier process, without its tree.
+#[test]
+fn tapes_beyond_memory_are_refused_before_the_run() {
+    let f = Folder::new();
+    f.write(
+        "k.lathe",
+        "kernel k(u: inout f64[N], T: i32) { for t in 0..T { for x in 1..N { u[x] = u[x] * u[x - 1] } } }
+         kernel d = vjp(k)",
+    );
+    for engine in ["llvm", "llvm", "interpreter"] {
+        let d = f.fails(
+            &format!("run k.lathe:d -D N=20001 -i T=2000000000 --engine {engine} --strategy naive"),
+            1,
+            "E0816",
+        );
+        for word in ["291.0 TiB", "320000000000000 bytes", "u.tape", "--checkpoint revolve:8"] {
+            assert!(d.stderr.contains(word), "{word}: {}", d.stderr);
+        }
+    }
+    f.ok("run k.lathe:d -D N=50 -i T=3 --check --strategy naive");
+}
+
 #[test]
 fn passes_make_the_gradient_of_a_norm_linear() {
     let f = Folder::new();

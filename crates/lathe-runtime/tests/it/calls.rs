@@ -160,9 +160,50 @@ fn failures_inside_are_told() {
         assert_eq!(good[2].to_vec::<i32>().unwrap(), [7, 3, -4]);
         refused(&k, args(&[1, 0], 3), "E0815", &["divided an integer by zero"]);
         // The interpreter says what it says of every run.
-        let (overflow, memory) = if k.entry().is_some() { ("E0817", "E0816") } else { ("E0408", "E0408") };
+        let overflow = if k.entry().is_some() { "E0817" } else { "E0408" };
         refused(&k, args(&[1], 1 << 40), overflow, &[]);
-        refused(&k, args(&[1], 1 << 30), memory, &[]);
+        refused(&k, args(&[1], 1 << 30), "E0816", &["`t` takes", "the machine has"]);
+        call(&k, &mut args(&[], 1 << 30)).unwrap();
+    }
+}
+
+/// Systems grant more than there is: what local arrays take together is known before anything is written.
+#[test]
+fn local_arrays_beyond_memory_are_refused_before_the_run() {
+    let text = "func g(N)(n: in i32, steps: in i64, x: in f64[2 * N], c: inout f64[1]) {
+  'c'[]: c[0] = 1.0:f64
+  let rows: index = index(n) * 2 {
+    if 5:i32 < n {
+      alloc u.tape: f64[rows, N] { alloc s: f64[max(N - 1000, 0)] { 'u'[]: u.tape[0, 0] = x[0] 'c.2'[]: c[0] = u.tape[0, 0] } }
+    }
+    for t in 0..index(steps) {
+      alloc v: f32[rows - N, rows] { if t == 0 { 'v'[t]: v[0, 0] = 2.0:f32 'c.3'[t]: c[0] = f64(v[0, 0]) } }
+    }
+  }
+}";
+    for k in kernels(text) {
+        let args = |n: i32, steps: i64| {
+            let (n, steps) = (Array::scalar(n).unwrap(), Array::scalar(steps).unwrap());
+            vec![n, steps, Array::zeros(Type::F64, &[2002]).unwrap(), Array::zeros(Type::F64, &[1]).unwrap()]
+        };
+        let words = [
+            "needs 15.6 TiB",
+            "17197049053192 bytes",
+            "max(index(n) * 2, 0) * 8 * N = 17197049053184 bytes",
+            "checkpoint",
+        ];
+        let mut beyond = args(1 << 30, 0);
+        let d = call(&k, &mut beyond).unwrap_err();
+        assert_eq!(beyond[3].to_vec::<f64>().unwrap(), [0.0], "nothing ran");
+        let text = d.to_string();
+        assert!(words.iter().all(|w| text.contains(w)) && !text.contains("`v`"), "{text}");
+        assert_eq!(d.code.0, "E0816");
+        // Of what runs one after the other, the larger one counts.
+        refused(&k, args((1 << 20) - 500, 1), "E0816", &["needs 16.0 TiB", "`v` takes"]);
+        for few in [args(5, 0), args(6, 0), args(500, 0), args(1000, 3)] {
+            let mut few = few;
+            call(&k, &mut few).unwrap();
+        }
     }
 }
 
