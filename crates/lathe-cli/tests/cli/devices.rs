@@ -109,7 +109,7 @@ fn examples_are_emitted_for_devices() {
 }
 
 /// Sizes that the forms of `auto` are for, and what their code holds.
-const FORMS: [(&str, &str); 22] = [
+const FORMS: [(&str, &str); 35] = [
     ("histogram.lathe -D N=8192 -D B=20", "atomicAdd"),
     ("elementwise.lathe:axpy -D N=4096", "__launch_bounds__(256)"),
     ("transpose.lathe -D M=128 -D N=64", "__shared__"),
@@ -132,6 +132,23 @@ const FORMS: [(&str, &str); 22] = [
         "../mdh/ccsdt.lathe:abcdef_gfbc_dega -D NA=4 -D NB=6 -D NC=2 -D ND=8 -D NE=3 -D NF=8 -D NG=6",
         "__shared__",
     ),
+    // Pairs: whole tiles and partial ones, few results of a row, structs, a row alone.
+    ("nbody.lathe -D N=256", "nbody_kernel_1("),
+    ("nbody.lathe -D N=100", "__launch_bounds__(100)"),
+    ("../mdh/prl.lathe -D I=300 -D J=320", "Record"),
+    ("../mdh/prl.lathe -D I=128 -D J=256", "__shared__"),
+    ("../mdh/prl.lathe -D I=1 -D J=2048", "__launch_bounds__(256)"),
+    // Windows, with rows in registers and without.
+    ("../mdh/convolution.lathe:conv2d -D H=12 -D W=68 -D R=5 -D S=5", "__launch_bounds__(32)"),
+    ("../mdh/convolution.lathe:conv2d -D H=5 -D W=131 -D R=1 -D S=4", "__launch_bounds__(64)"),
+    // Arrays that are computed again, layers in one kernel, chains over rows of matrices of a batch, rows of a table.
+    ("srad.lathe:coefficients -D M=16 -D N=512", "__launch_bounds__(256) coefficients_kernel("),
+    ("layers.lathe:mlp3 -D B=3 -D N=128 -D O=64 -D P=32 -D Q=2", "__launch_bounds__(1024) mlp3_kernel("),
+    ("layers.lathe:mlp3 -D B=2 -D N=100 -D O=70 -D P=30 -D Q=3", "mlp3_kernel("),
+    ("attention.lathe -D H=2 -D M=5 -D N=128 -D D=8 -D E=16", "attention_kernel_2("),
+    ("layers.lathe:lookup -D E=50 -D D=256 -D B=3 -D L=13", "__launch_bounds__(64)"),
+    // Long rows of few results.
+    ("reductions.lathe:matvec -D M=3 -D N=32768", "matvec_kernel_1("),
     ("../mdh/convolution.lathe:mcc -D N=2 -D H=10 -D W=10 -D C=3 -D K=32 -D R=3 -D S=3", "__shared__"),
     (
         "../mdh/convolution.lathe:mcc_stride2 -D N=1 -D H=19 -D W=19 -D C=32 -D K=16 -D R=3 -D S=3",

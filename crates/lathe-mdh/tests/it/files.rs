@@ -150,8 +150,10 @@ impl Case<'_> {
     fn forms(&self, found: &mut Found) -> Done {
         let code = Code { arch: "nvptx64".into(), cpu: self.on.into(), ..Code::default() };
         let func = self.shaped(self.func, None)?;
-        for form in device::forms(self.module, &func, &code) {
-            if let Err(refusal) = self.applied(&func, &form.strategy, found) {
+        let made = device::forms(self.module, &func, &code, false);
+        for form in made.forms {
+            let steps = lathe_mdh::auto::in_sequence(&[Strategy::Seq(made.first.clone()), form.strategy]);
+            if let Err(refusal) = self.applied(&func, &steps, found) {
                 let _ = writeln!(found.text, "refused: {}", refusal.code);
             }
         }

@@ -311,13 +311,21 @@ fn one_by_one(set: &Setting, context: &Context) -> Result<Version, Diagnostic> {
     let start = Instant::now();
     let (mut notes, mut kept, mut chosen) = (Vec::new(), Vec::new(), Vec::new());
     let mut done = on_loops(set.module, set.func, context, &Strategy::Id).map_err(|r| *r.diagnostic)?;
-    let mut left = labels(set.func);
-    let forms = match set.model {
-        Some(FORMS) if set.params.is_empty() => {
-            lathe_mdh::auto::device::forms(set.module, set.func, &set.machine.code)
+    let wanted = set.model == Some(FORMS) && set.params.is_empty();
+    let forms = |whole| lathe_mdh::auto::device::forms(set.module, set.func, &set.machine.code, whole);
+    let mut made = wanted.then(|| forms(false));
+    if let Some(m) = made.as_ref().filter(|m| !m.first.is_empty()) {
+        match on_loops(set.module, set.func, context, &Strategy::Seq(m.first.clone())) {
+            Ok(next) => {
+                done = next;
+                kept.extend(m.first.iter().cloned());
+            }
+            Err(_) => made = Some(forms(true)),
         }
-        _ => Vec::new(),
-    };
+    }
+    let (func, forms) = made.map_or((set.func.clone(), Vec::new()), |m| (m.func, m.forms));
+    let inner = Setting { func: &func, ..*set };
+    let mut left = labels(&func);
     for form in forms {
         if !form.labels.iter().all(|l| left.contains(l)) {
             continue;
@@ -334,7 +342,7 @@ fn one_by_one(set: &Setting, context: &Context) -> Result<Version, Diagnostic> {
         }
     }
     for label in left {
-        let mut expander = Expander::new(set, context);
+        let mut expander = Expander::new(&inner, context);
         let of = Argument {
             name: Some("of".to_string()),
             value: ArgValue::Expr(Expr::Name(label.clone())),

@@ -1,12 +1,17 @@
 //! Templates for devices: how an expert would write a compute of a given shape, as strategies. Maps by vectors,
-//! stencils by rows, reductions by shuffles, scans in one pass, products by tiles in shared memory and registers, chains
-//! over rows by rows in registers, histograms by tables in shared memory.
+//! stencils by rows, weighted windows in registers, reductions by shuffles, scans in one pass, products by tiles in shared memory and
+//! registers, pairs by tiles of both sets, chains over rows by rows in registers, small layers in one kernel, histograms by tables in
+//! shared memory. Before that, arrays disappear that are better computed again.
 //!
 //! Nothing here is trusted: a template is a strategy like any other, and one that a rule refuses is skipped. Sizes are
 //! constants, and those that a template's tiles do not divide use the decisions of a model.
 
 mod contractions;
+mod gathers;
+mod inlined;
+mod layers;
 mod maps;
+mod pairs;
 mod parts;
 mod products;
 mod rows;
@@ -14,12 +19,13 @@ mod scans;
 mod shape;
 mod sums;
 mod tables;
+mod windows;
 
 use self::shape::{Array, Dim, Shape};
 use crate::choose::facts::{Facts, Reach};
 use crate::homomorphism::{Homomorphism, Shaped};
 use crate::view::Operand;
-use lathe_ir::{BinOp, ExprKind, Function, Module, ReduceOp, Scalar};
+use lathe_ir::{BinOp, Compute, ExprKind, Function, Module, ReduceOp, Scalar, StmtKind, build, visit};
 use lathe_strategy::Strategy;
 use lathe_target::Code;
 use std::collections::BTreeMap;
@@ -32,32 +38,121 @@ pub struct Form {
     pub strategy: Strategy,
 }
 
-/// What may be tried on a function of constant sizes, the best first; each compute takes one. `code`: what the code is
-/// made for.
-pub fn forms(module: &Module, func: &Function, code: &Code) -> Vec<Form> {
+/// What may be tried on a function of constant sizes.
+#[derive(Clone, Debug)]
+pub struct Forms {
+    /// The first steps, which remove arrays, and the function once they are done.
+    pub first: Vec<Strategy>,
+    pub func: Function,
+    /// Strategies for it, the best first; each compute takes one.
+    pub forms: Vec<Form>,
+}
+
+/// `code`: what the code is made for. `whole`: arrays stay.
+pub fn forms(module: &Module, func: &Function, code: &Code, whole: bool) -> Forms {
     let clusters = if code.arch == "nvptx64" { lathe_target::cluster_blocks(&code.cpu) } else { 1 };
-    let labels = super::labels(func);
-    let shapes: Vec<Option<Shape>> = labels.iter().map(|l| shape(module, func, l)).collect();
-    let mut out = tables::forms(func);
-    let all: Option<Vec<Shape>> = shapes.iter().map(|s| s.clone().filter(|s| !s.scans)).collect();
-    out.extend(all.and_then(|all| rows::form(&all, clusters as u64)));
-    for s in shapes.iter().flatten() {
-        let each = match s.scans {
-            true => Vec::from_iter(scans::form(s)),
-            false => products::forms(s)
-                .into_iter()
-                .chain(contractions::forms(s))
-                .chain(sums::forms(s))
-                .chain(maps::forms(s))
-                .collect(),
-        };
-        out.extend(each.into_iter().map(|strategy| Form { labels: vec![s.label.clone()], strategy }));
-    }
-    out
+    let shapes: Vec<Option<Shape>> =
+        super::labels(func).iter().map(|l| shape(module, func, l).filter(|s| s.usual())).collect();
+    let others = |name: &str, chain: &[&Shape]| used_by_others(func, name, chain);
+    let mut chains = rows::forms(&shapes, clusters as u64, &others);
+    chains.extend(layers::forms(&shapes, &others));
+    let taken = |l: &String| chains.iter().any(|f| f.labels.contains(l));
+    // Chains have their arrays in registers and shared memory.
+    let kept = shapes.iter().flatten().filter(|s| taken(&s.label)).map(|s| s.output.name.clone());
+    let (first, func) = match whole {
+        true => (Vec::new(), func.clone()),
+        false => {
+            let (func, first) = inlined::inlined(func, &kept.collect());
+            (first, func)
+        }
+    };
+    let mut out = tables::forms(&func);
+    let each = super::labels(&func).into_iter().filter_map(|l| shape(module, &func, &l));
+    let each: Vec<Form> = each.flat_map(|s| one(&s)).collect();
+    out.extend(chains);
+    out.extend(each);
+    // In the order of the text: what a form calls its loops does not depend on forms of what comes later.
+    let labels = super::labels(&func);
+    out.sort_by_key(|f| labels.iter().position(|l| f.labels.first() == Some(l)));
+    Forms { first, func, forms: out }
+}
+
+/// The forms of a compute.
+fn one(s: &Shape) -> Vec<Form> {
+    let each: Vec<Strategy> = if s.scans {
+        scans::form(s).filter(|_| s.usual()).into_iter().collect()
+    } else if s.gathers {
+        gathers::form(s).into_iter().chain(maps::forms(s)).collect()
+    } else if s.structs {
+        pairs::forms(s).into_iter().chain(sums::forms(s)).collect()
+    } else {
+        let products = products::forms(s).into_iter().chain(contractions::forms(s));
+        products
+            .chain(windows::forms(s))
+            .chain(pairs::forms(s))
+            .chain(sums::forms(s))
+            .chain(maps::forms(s))
+            .collect()
+    };
+    each.into_iter().map(|strategy| Form { labels: vec![s.label.clone()], strategy }).collect()
+}
+
+/// Whether anything but some computes uses an array.
+fn used_by_others(func: &Function, name: &str, chain: &[&Shape]) -> bool {
+    let mut id = None;
+    visit::walk(&func.body, &mut |s, _| {
+        id = id.or(s.allocated().filter(|b| *b.name == *name).map(|b| b.id));
+        true
+    });
+    let Some(id) = id else { return true };
+    let mut found = false;
+    visit::walk(&func.body, &mut |s, _| {
+        let own = s.as_compute().is_some_and(|c| chain.iter().any(|x| x.label == c.label.as_str()));
+        if !own && s.children().next().is_none() {
+            visit::map_accesses(s, &mut |a| {
+                found |= a.view.buffer() == Some(id);
+                None
+            });
+        }
+        true
+    });
+    found
 }
 
 /// The compute of a label, if there are templates for it.
 fn shape(module: &Module, func: &Function, label: &str) -> Option<Shape> {
+    if let Some(s) = regular(module, func, label) {
+        return Some(s);
+    }
+    // Subscripts that are data: as if they were none.
+    let mut data = false;
+    let body = visit::map_stmts(&func.body, &mut |s| match s.as_compute() {
+        Some(c) if c.label.as_str() == label => {
+            let fixed = |e: &lathe_ir::Expr| {
+                visit::map_expr(e, &mut |x| match x.kind() {
+                    ExprKind::Load(a) if a.indices.iter().any(|i| !visit::loads_of(i).is_empty()) => {
+                        data = true;
+                        let known = |i: &lathe_ir::Expr| match visit::loads_of(i).is_empty() {
+                            true => i.clone(),
+                            false => build::index(0),
+                        };
+                        let indices = a.indices.iter().map(known).collect();
+                        build::load(lathe_ir::Access { indices, ..a.clone() })
+                    }
+                    _ => x,
+                })
+            };
+            let values = c.values.iter().map(fixed).collect();
+            s.with_kind(StmtKind::Compute(Compute { values, ..c.clone() }))
+        }
+        _ => s,
+    });
+    let found = regular(module, &Function { body, ..func.clone() }, label)?;
+    data.then_some(Shape { gathers: true, ..found })
+}
+
+/// A compute whose subscripts are affine.
+fn regular(module: &Module, func: &Function, label: &str) -> Option<Shape> {
     let h = Homomorphism::of(module, func, Some(label)).ok()?;
     let at = h.at(&BTreeMap::new()).ok()?;
     let f = Facts::of(&at);
@@ -68,7 +163,6 @@ fn shape(module: &Module, func: &Function, label: &str) -> Option<Shape> {
     let inputs = f.inputs.iter().map(|r| Some(array(r, h.inputs.get(r.input?)?)));
     let float = |e: &lathe_ir::Expr| e.ty().scalar().is_some_and(Scalar::is_float);
     let product = |e: &lathe_ir::Expr| matches!(e.kind(), ExprKind::Binary(BinOp::Mul, ..)) && float(e);
-    let whole = f.inputs.iter().chain(&f.outputs).all(|r| r.leaves == 1);
     let dims = h.dims.iter().zip(&f.extents).zip(&f.reduced);
     let shape = Shape {
         label: label.to_string(),
@@ -78,8 +172,10 @@ fn shape(module: &Module, func: &Function, label: &str) -> Option<Shape> {
         splits: f.splits && f.identity,
         scans: f.scanned.contains(&true),
         products: h.op == Some(ReduceOp::Sum) && h.values.iter().all(product),
+        structs: f.inputs.iter().chain(&f.outputs).any(|r| r.leaves > 1),
+        gathers: false,
     };
-    (whole && at.extents.iter().all(|n| *n > 0)).then_some(shape)
+    at.extents.iter().all(|n| *n > 0).then_some(shape)
 }
 
 fn array(func: &Function, at: &Shaped, r: &Reach, o: &Operand) -> Array {

@@ -46,8 +46,9 @@ pub fn forms(s: &Shape) -> Vec<Strategy> {
     let Roles { batch, i, j, k } = roles;
     let results: u64 = (0..batch).chain([i, j]).map(of).fold(1, u64::saturating_mul);
     let least = of(i).min(of(j));
-    let tile = if least >= 128 && results > LARGE {
-        Tile::new([128, 128], 16, 2, 2)
+    let side = |d: usize| if of(d) >= 128 { 128 } else { 64 };
+    let tile = if of(i).max(of(j)) >= 128 && least >= 64 && results > LARGE {
+        Tile::new([side(i), side(j)], 16, 2, 2)
     } else if least >= 64 {
         Tile::new([64, 64], 32, 2, 1)
     } else if batch > 0 && least >= 32 {

@@ -39,27 +39,75 @@ fn kept_by(blocks: u64) -> u64 {
     if blocks == 1 { KEPT } else { KEPT_APART }
 }
 
-/// The chain that begins with the first compute; `clusters`: blocks of a cluster at most.
-pub fn form(all: &[Shape], clusters: u64) -> Option<Form> {
-    let first = all.first().filter(|_| all.len() > 1)?;
-    let [row, column] = [first.dims.first()?.extent, first.dims.get(1)?.extent];
-    let fits = |s: &&Shape| {
-        let [i, j] = &s.dims[..] else { return false };
-        let whole = s.output.over == if j.reduced { vec![Some(0)] } else { vec![Some(0), Some(1)] };
-        let plain = |a: &Array| {
-            let over: Vec<usize> = a.over.iter().copied().flatten().collect();
-            a.plain() && (over.is_empty() || matches!(over[..], [0] | [1] | [0, 1])) && a.bytes == 4
-        };
-        let free = !i.reduced && (!j.reduced || s.splits);
-        free && i.extent == row
-            && j.extent == column
-            && whole
-            && s.inputs.iter().chain([&s.output]).all(plain)
+/// What a compute of a chain does: its loops are those of the batch, the row, and the elements of a row.
+enum Part {
+    /// Something for each element of a row.
+    Elements,
+    /// A result for each row, of all of its elements.
+    Reduced,
+    /// Something for each row.
+    Once,
+}
+
+fn part(s: &Shape, extents: &[u64]) -> Option<Part> {
+    let rank = extents.len();
+    let column = rank - 1;
+    let same = s.dims.len() <= rank && s.dims.iter().zip(extents).all(|(d, n)| d.extent == *n);
+    let prefix: Vec<Option<usize>> = (0..column).map(Some).collect();
+    let whole: Vec<Option<usize>> = (0..rank).map(Some).collect();
+    let plain = |a: &Array| {
+        let lies = a.over.is_empty() || a.over == prefix || a.over == whole || a.over == [Some(column)];
+        a.plain() && lies && a.bytes == 4
     };
-    let chain: Vec<&Shape> = all.iter().take_while(fits).collect();
-    let sums: Vec<&Shape> = chain.iter().copied().filter(|s| s.dims[1].reduced).collect();
+    if !same || !s.inputs.iter().chain([&s.output]).all(plain) || s.dims[..column].iter().any(|d| d.reduced) {
+        return None;
+    }
+    match s.dims.get(column) {
+        None => (s.output.over == prefix).then_some(Part::Once),
+        Some(d) if d.reduced => (s.splits && s.output.over == prefix).then_some(Part::Reduced),
+        Some(_) => (s.output.over == whole).then_some(Part::Elements),
+    }
+}
+
+/// The chains of a function, each one compute after the other; `clusters`: blocks of a cluster at most; `others`: whether
+/// anything but these computes uses an array.
+pub fn forms(all: &[Option<Shape>], clusters: u64, others: &dyn Fn(&str, &[&Shape]) -> bool) -> Vec<Form> {
+    let (mut out, mut n) = (Vec::new(), 0);
+    while n < all.len() {
+        let run: Vec<&Shape> = all[n..].iter().map_while(|s| s.as_ref().filter(|s| !s.scans)).collect();
+        // Rows may lie in the first dimension only, or in those of a batch, too.
+        let found = (2..=3).find_map(|rank| {
+            let extents: Vec<u64> = run.first()?.dims.get(..rank)?.iter().map(|d| d.extent).collect();
+            let fits = |s: &&Shape| part(s, &extents).is_some();
+            let chain: Vec<&Shape> = run.iter().copied().take_while(fits).collect();
+            Some((chain.len(), form(&chain, &extents, clusters, others)?))
+        });
+        n += found.as_ref().map_or(1, |f| f.0);
+        out.extend(found.map(|f| f.1));
+    }
+    out
+}
+
+fn form(
+    chain: &[&Shape],
+    extents: &[u64],
+    clusters: u64,
+    others: &dyn Fn(&str, &[&Shape]) -> bool,
+) -> Option<Form> {
+    let first = chain.first().filter(|_| chain.len() > 1)?;
+    let [.., row, column] = *extents else { return None };
+    let rank = extents.len();
+    let of = |s: &Shape| part(s, extents);
+    let sums: Vec<&Shape> = chain.iter().copied().filter(|s| matches!(of(s), Some(Part::Reduced))).collect();
+    let whole: Vec<&Shape> = chain.iter().copied().filter(|s| s.dims.len() == rank).collect();
+    let results: BTreeSet<&str> = chain
+        .iter()
+        .filter(|s| !matches!(of(s), Some(Part::Elements)))
+        .map(|s| s.output.name.as_str())
+        .collect();
     // Every result of a row belongs to the chain: nobody else reads it.
-    if chain.len() < 2 || chain.len() < all.len() || sums.is_empty() || sums.iter().any(|s| !s.output.local) {
+    let local = chain.iter().filter(|s| results.contains(s.output.name.as_str())).all(|s| s.output.local);
+    if sums.is_empty() || !local || results.iter().any(|r| others(r, chain)) {
         return None;
     }
     let short = column <= 1024 && column.is_multiple_of(WARP * VECTOR) && row.is_multiple_of(ROWS);
@@ -68,34 +116,36 @@ pub fn form(all: &[Shape], clusters: u64) -> Option<Form> {
     }
     let (blocks, threads) = if short { (1, WARP) } else { team(column, clusters)? };
     let mut t = Steps::default();
-    for s in &chain[1..] {
-        t.add("fuse", &[&first.dim(0), &s.dim(0)], []);
+    for depth in 0..rank - 1 {
+        for s in &chain[1..] {
+            t.add("fuse", &[&first.dim(depth), &s.dim(depth)], []);
+        }
     }
-    let mut at = first.dim(0);
+    let mut at = first.dim(rank - 2);
     if short {
         t.split(&at, ROWS, "by", "ty");
         at = first.path("ty");
     }
-    let results: BTreeSet<&str> = sums.iter().map(|s| s.output.name.as_str()).collect();
     results.iter().for_each(|r| t.add("localize", &[r], [word("at", &at), word("space", "shared")]));
+    (0..rank - 2).for_each(|depth| t.bind(&first.dim(depth), "grid"));
     t.bind(&if short { first.path("by") } else { at.clone() }, "grid");
     // What several computes touch of a row is kept; what is written is copied out.
-    let whole = |a: &&Array| a.over == [Some(0), Some(1)];
+    let long = |a: &&Array| a.over.len() == rank;
     let touched: Vec<&Array> =
-        chain.iter().flat_map(|s| s.inputs.iter().chain([&s.output])).filter(whole).collect();
+        chain.iter().flat_map(|s| s.inputs.iter().chain([&s.output])).filter(long).collect();
     let names: BTreeSet<&str> = touched.iter().map(|a| a.name.as_str()).collect();
     let uses =
         |n: &str| chain.iter().filter(|s| s.inputs.iter().chain([&s.output]).any(|a| a.name == n)).count();
     let written = |n: &str| chain.iter().any(|s| s.output.name == n);
     let read = |n: &str| chain.iter().any(|s| s.inputs.iter().any(|a| a.name == n));
     let (mut loops, mut kept) =
-        (chain.iter().map(|s| (s.label.clone(), s.dims[1].name.clone())).collect::<Vec<_>>(), 0);
+        (whole.iter().map(|s| (s.label.clone(), s.dims[rank - 1].name.clone())).collect::<Vec<_>>(), 0);
     for n in names.iter().filter(|n| uses(n) > 1 && (read(n) || !written(n))) {
         t.stage(n, &at, "register");
         kept += 1;
         let copy = names::copy_of(n);
         let copy = if written(n) { Role::Out.of(copy) } else { copy };
-        loops.push((copy, "1".to_string()));
+        loops.push((copy, (rank - 1).to_string()));
     }
     if kept * (column / (blocks * threads) * 4) > 2 * kept_by(blocks) {
         return None;

@@ -43,6 +43,11 @@ impl Array {
         self.subscripts.iter().any(|c| c[dim] != 0)
     }
 
+    /// Elements along a loop lie one by one in one of the dimensions, which has nothing else.
+    pub fn plain_in(&self, dim: usize) -> bool {
+        self.depends(dim) && !self.spread[dim] && self.subscripts.iter().filter(|c| c[dim] != 0).count() == 1
+    }
+
     /// Every dimension has a loop of its own.
     pub fn plain(&self) -> bool {
         self.over.iter().all(Option::is_some) && !self.spread.contains(&true)
@@ -63,11 +68,20 @@ pub struct Shape {
     pub scans: bool,
     /// A sum of products of floats.
     pub products: bool,
+    /// Some elements are structs.
+    pub structs: bool,
+    /// Some subscripts are data; `subscripts` and `over` have none in their place.
+    pub gathers: bool,
 }
 
 impl Shape {
     pub fn reduces(&self) -> bool {
         self.dims.iter().any(|d| d.reduced)
+    }
+
+    /// Elements are scalars, and subscripts affine.
+    pub fn usual(&self) -> bool {
+        !self.structs && !self.gathers
     }
 
     pub fn extent(&self, dim: usize) -> u64 {
@@ -126,6 +140,14 @@ impl Steps {
         for round in 0..parts.next_power_of_two().ilog2() {
             self.bind(&Role::Parts.of(Role::Halve.nth(label, round as usize)), "block");
         }
+    }
+
+    pub fn push(&mut self, step: Strategy) {
+        self.0.push(step);
+    }
+
+    pub fn append(&mut self, steps: Steps) {
+        self.0.extend(steps.0);
     }
 
     pub fn strategy(self) -> Strategy {

@@ -2,7 +2,7 @@
 //! and their partial results are combined by a tree reduction.
 
 use super::parts::{self, Parted};
-use super::shape::{Shape, Steps, divisor, threads, together};
+use super::shape::{Array, Shape, Steps, divisor, threads, together};
 use crate::lower::steps::word;
 use lathe_ir::names::{self, Role};
 use lathe_strategy::Strategy;
@@ -14,6 +14,10 @@ const BLOCKS: u64 = 1024;
 const WARP: u64 = 32;
 /// Rows of which columns have sums.
 const LONG: u64 = 256;
+/// So few rows leave processors without a block; then there are up to so many blocks, whose threads have so many terms at least.
+const FEW: u64 = 132;
+const SHARED: u64 = 528;
+const UNROLLED: u64 = 8;
 /// Rows of warps in a block.
 const ROWS: u64 = 4;
 
@@ -27,7 +31,7 @@ fn columns(s: &Shape) -> Option<Strategy> {
     let mut summed = (0..s.dims.len()).filter(|d| s.dims[*d].reduced);
     let (k, None) = (summed.next()?, summed.next()) else { return None };
     let j = s.output.along()?;
-    let lies = |i: &super::shape::Array| !i.depends(j) || i.along() == Some(j) && i.plain();
+    let lies = |i: &Array| !i.depends(j) || i.along() == Some(j) && i.plain();
     let alone = (0..s.dims.len()).all(|d| d == j || d == k || s.extent(d) == 1);
     let both = s.inputs.iter().any(|i| i.depends(j) && i.depends(k));
     let n = s.extent(j);
@@ -88,7 +92,7 @@ fn columns(s: &Shape) -> Option<Strategy> {
 fn reduced(s: &Shape) -> Option<usize> {
     let mut all = (0..s.dims.len()).filter(|d| s.dims[*d].reduced);
     let (one, None) = (all.next()?, all.next()) else { return None };
-    let lies = |i: &super::shape::Array| !i.depends(one) || i.along() == Some(one);
+    let lies = |i: &Array| !i.depends(one) || i.along() == Some(one);
     (s.splits && s.inputs.iter().all(lies) && s.output.plain()).then_some(one)
 }
 
@@ -135,20 +139,29 @@ fn everything(s: &Shape) -> Option<Strategy> {
     Some(t.strategy())
 }
 
-/// Rows of one result each.
+/// Rows of one result each. Where these are few, several blocks have a row.
 fn rows(s: &Shape) -> Option<Strategy> {
     let k = reduced(s).filter(|_| s.dims.len() > 1)?;
-    let n = s.extent(k);
-    let vector = together(s.inputs.iter().filter(|i| i.depends(k)).map(|i| i.bytes).max()?, n);
+    let vector = together(s.inputs.iter().filter(|i| i.depends(k)).map(|i| i.bytes).max()?, s.extent(k));
     let free: Vec<usize> = (0..s.dims.len()).filter(|d| *d != k).collect();
     let outer = *free.last()?;
-    let short = n <= 1024 && n.is_multiple_of(WARP * vector) && s.extent(outer).is_multiple_of(ROWS);
-    let width = if short { WARP } else { threads(n / vector, &[THREADS, 128])? };
     let mut t = Steps::default();
     if s.products {
         t.add("fma", &[&s.label], []);
     }
-    let mut blocks: Vec<String> = free.iter().map(|d| s.dim(*d)).collect();
+    let all: u64 = free.iter().map(|d| s.extent(*d)).product();
+    let parts = match all < FEW && s.output.plain() {
+        true => parts::count(s, k, all, SHARED, THREADS * vector * UNROLLED),
+        false => 1,
+    };
+    let parted = parts::divide(s, k, parts, &mut t);
+    let mut blocks: Vec<String> = free.iter().map(|d| parted.dim(*d)).collect();
+    blocks.extend(parted.parts());
+    let s = &Shape { output: Array { name: parted.out.clone(), ..s.output.clone() }, ..parted.shape.clone() };
+    let n = s.extent(k);
+    let short =
+        n <= 1024 && n.is_multiple_of(WARP * vector) && s.extent(outer).is_multiple_of(ROWS) && parts == 1;
+    let width = if short { WARP } else { threads(n / vector, &[THREADS, 128])? };
     if short {
         let row = blocks.pop()?;
         t.split(&row, ROWS, "by", "ty");
