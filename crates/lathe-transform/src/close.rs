@@ -12,8 +12,8 @@ use lathe_diagnostics::Places;
 use lathe_ir::stmt::Enters;
 use lathe_ir::visit::{self, Path};
 use lathe_ir::{
-    Access, Combine, Compute, Dim, Executor, Expr, ExprKind, Label, Loop, Module, Reduce, ReduceOp, Stmt,
-    StmtKind, Store, VarId, View,
+    Access, BufId, Combine, Compute, Dim, Executor, Expr, ExprKind, Label, Loop, Module, Reduce, ReduceOp,
+    Stmt, StmtKind, Store, VarId, View,
 };
 use lathe_prove::Which;
 use lathe_strategy::evidence::Kind;
@@ -23,7 +23,8 @@ use std::collections::HashMap;
 rule! {
     /// *Raising*, the inverse of `open` (lowering): a nest that only stores one value per iteration, updates elements
     /// (`C[i, j] += …`), or reduces from the operator's identity into an accumulator or an element, becomes the
-    /// equivalent statement in index notation. `close(C)` closes the nest that stores `C`, `close` every nest that can
+    /// equivalent statement in index notation. The identity may also be stored earlier in the same block, if nothing in
+    /// between touches the elements. `close(C)` closes the nest that stores `C`, `close` every nest that can
     /// be closed; decisions (`mdh`) are taken for statements in index notation.
     ///
     /// **Legal** if the domain is a box and the loops run in order and read nothing that they write. The result of a
@@ -93,7 +94,80 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
         let new = Stmt::new(StmtKind::Compute(c.compute), places);
         work.replace_by_rule(&path, new, Kind::Combine, Construction::Closed)?;
     }
+    while let Some((path, new)) = begun(work, label.as_deref()) {
+        work.replace_by_rule(&path, new, Kind::Combine, Construction::Closed)?;
+    }
     Ok(())
+}
+
+/// A block in which elements get the identity of an operator, and values are combined into them further on; and the block with
+/// the one reduction that this is.
+fn begun(work: &Work, label: Option<&str>) -> Option<(Path, Stmt)> {
+    let focus = work.cursor().focus.clone();
+    let mut found = None;
+    visit::walk(visit::at(&work.func().body, &focus)?, &mut |s, p| {
+        let all = block(s);
+        let made = all.iter().enumerate().find_map(|(n, s)| {
+            let c = s.as_compute().filter(|c| label.is_none_or(|l| l == c.label.as_str()))?;
+            let (first, c) = begins(work, &all[..n], c)?;
+            let new = s.with_kind(StmtKind::Compute(c));
+            let rest = (0..all.len()).filter(|k| *k != first);
+            Some(Stmt::seq(rest.map(|k| if k == n { new.clone() } else { all[k].clone() })))
+        });
+        found = made.map(|block| (focus.iter().chain(p).copied().collect(), block));
+        found.is_none()
+    });
+    found
+}
+
+/// The statements of a sequence, those of sequences in it included.
+fn block(s: &Stmt) -> Vec<Stmt> {
+    let inner = |s: &Stmt| if s.as_seq().is_some() { block(s) } else { vec![s.clone()] };
+    s.as_seq().unwrap_or(&[]).iter().flat_map(inner).collect()
+}
+
+/// The statement before an update that gives its elements the identity, and the update as a reduction that begins there.
+fn begins(work: &Work, before: &[Stmt], c: &Compute) -> Option<(usize, Compute)> {
+    let (op, [target], None) = (c.update.as_ref()?, c.targets.as_slice(), &c.guard) else { return None };
+    let buffer = target.view.buffer().filter(|b| !may_alias(work.func(), *b))?;
+    let n = before.iter().rposition(|s| touches(s, buffer))?;
+    let (dims, init, value) = match before[n].as_compute() {
+        Some(f) => {
+            let ([init], [value], None, None) = (&f.targets[..], &f.values[..], &f.guard, &f.update) else {
+                return None;
+            };
+            (f.dims.as_slice(), init, value)
+        }
+        None => before[n].as_store().map(|st| (&[][..], &st.target, &st.value))?,
+    };
+    let start = lathe_ir::reduce::identity(work.module(), op, std::slice::from_ref(&target.elem))?;
+    let free = || c.dims.iter().filter(|d| d.combine == Combine::Concat);
+    // Both run through the same elements, each dimension in one subscript of its own.
+    let dim = |dims: &[Dim], e: &Expr| dims.iter().position(|d| e.as_var() == Some(d.binder.id));
+    let mut seen = Vec::new();
+    let same = init.indices.iter().zip(&target.indices).all(|(a, b)| match (dim(dims, a), dim(&c.dims, b)) {
+        (Some(x), Some(y)) => {
+            let new = seen.iter().all(|s: &(usize, usize)| s.0 != x && s.1 != y);
+            seen.push((x, y));
+            new && dims[x].lo == c.dims[y].lo && dims[x].hi == c.dims[y].hi
+        }
+        (None, None) => a == b && dims.iter().chain(&c.dims).all(|d| !mentions(a, d.binder.id)),
+        _ => false,
+    });
+    let whole = seen.len() == dims.len() && seen.len() == free().count();
+    let plain = dims.iter().all(|d| d.combine == Combine::Concat) && init.view == target.view;
+    let reduces = c.dims.len() > seen.len()
+        && c.values.iter().flat_map(visit::loads_of).all(|a| a.view.buffer() != Some(buffer));
+    let begins = start.as_slice() == std::slice::from_ref(value);
+    (same && whole && plain && reduces && begins).then(|| (n, Compute { update: None, ..c.clone() }))
+}
+
+/// Whether a statement, or what it holds, may read or write an array.
+fn touches(s: &Stmt, buffer: BufId) -> bool {
+    let own = |v: &View| v.buffer().is_none_or(|b| b == buffer);
+    s.touches().iter().any(|(t, _)| own(t.view()))
+        || s.exprs().into_iter().flat_map(visit::loads_of).any(|a| own(&a.view))
+        || s.children().any(|s| touches(s, buffer))
 }
 
 struct Closed {

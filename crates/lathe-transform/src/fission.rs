@@ -98,15 +98,21 @@ fn after_label(
             }
         }
         None => {
-            // Outward through loops that hold nothing else.
+            // Out of the block, and outward through loops that hold nothing else.
             let mut top = seq.clone();
+            while let Some((_, up)) = top.split_last()
+                && work.at(up)?.as_seq().is_some()
+            {
+                top = up.to_vec();
+            }
+            let block = top.clone();
             while let Some((_, up)) = top.split_last() {
                 if !crate::nest::is_loop(&work.func().body, up) {
                     break;
                 }
                 top = up.to_vec();
             }
-            top
+            if top == block { seq.clone() } else { top }
         }
     };
     if top == seq {

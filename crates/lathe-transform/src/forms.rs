@@ -128,6 +128,13 @@ fn reduced(c: &Change, old: &Stmt, new: &Stmt, compared: &mut usize) -> Result<(
 
 /// Whether a statement gives one element the value that a reduction gives it, and is this instance.
 fn gives(module: &Module, old: &Stmt, new: &Reduce) -> bool {
+    // The same one, but for its order.
+    if let Some(r) = old.as_reduce() {
+        let reads = |a: &Access| r.targets.iter().any(|t| t.view == a.view);
+        return new.licence
+            && *r == Reduce { licence: r.licence, ..new.clone() }
+            && !r.values.iter().flat_map(loads_of).any(|a| reads(&a));
+    }
     let ([target], [value]) = (&new.targets[..], &new.values[..]) else { return false };
     let x = build::load(target.clone());
     let combine = |e: &Expr| {

@@ -25,6 +25,7 @@ rule! {
     /// | `x = x + e`, `x = e + x`, `x = x - e`; likewise `*`, `min`, `max`, `and`, `or` | `x op= e` |
     /// | `if e > x { x = e }` over integers; likewise `>=`, `<`, `<=` | `x max= e`, `x min= e` |
     /// | `if c { x op= e }` | `x op= select(c, e, identity)` |
+    /// | `x op= e` that keeps its order, of a fun's `reduceSeq` | `x op= e` in any order |
     ///
     /// **Legal** if `e` does not read `x`, the loops around are serial, and `x` exists and is initialized also where the
     /// condition does not hold. Sums and products of floating-point numbers written as `x = x + e` are combined in their
@@ -77,7 +78,7 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
                 s.places(),
             ));
         }
-        let types = [new.targets[0].elem.clone()];
+        let types: Vec<Type> = new.targets.iter().map(|t| t.elem.clone()).collect();
         let which = match old.as_if() {
             Some((_, then, _)) if then.as_reduce().is_some() => &[Which::Identity][..],
             _ => &[Which::Associative, Which::Commutative],
@@ -134,6 +135,11 @@ fn reduction(module: &Module, s: &Stmt) -> Option<Reduce> {
         let reads = visit::loads_of(cond).iter().any(|a| a.view == target.view);
         let value = build::select(cond.clone(), value.clone(), neutral);
         return (!reads && !r.contract).then(|| Reduce { values: vec![value], ..r.clone() });
+    }
+    if let Some(r) = s.as_reduce() {
+        let own = |a: &Access| r.targets.iter().any(|t| t.view == a.view);
+        let reads = r.values.iter().flat_map(visit::loads_of).any(|a| own(&a));
+        return (!r.licence && !r.contract && !reads).then(|| Reduce { licence: true, ..r.clone() });
     }
     let st = match s.as_if() {
         Some((_, then, None)) => then.as_store()?,

@@ -1,4 +1,4 @@
-//! `inline`: an intermediate array disappears into the expressions that read it.
+//! `inline`: an intermediate array, or the name of a value, disappears into the expressions that read it.
 
 use super::make;
 use super::producer::Producer;
@@ -19,8 +19,9 @@ const RULE: &str = "inline";
 
 rule! {
     /// `inline(P)` removes the local array `P`: every read of an element is replaced by the expression that computes
-    /// it. Cheap expressions are better computed again than stored. `inline` alone puts values in the place of calls of
-    /// functions that only compute one, and never refuses.
+    /// it. Cheap expressions are better computed again than stored. `inline(v)` does the same to the name `v` of a value
+    /// (`let`), of which nothing that it reads may be written in its scope: loops in that scope can then be cut apart
+    /// (`fission`). An array of the same name is meant once there is no such name any more. `inline` alone puts values in the place of calls of functions that only compute one, and never refuses.
     ///
     /// Legal when one store computes `P`, each element once, subscripted by plain loop variables, and nothing that its
     /// expression reads is written between the store and the reads of `P`. Reductions are not expressions: use
@@ -35,7 +36,7 @@ rule! {
     /// strategy fused for chain = inline(T)
     /// ```
     pub static INLINE = inline, version 1, (array: optional Buffer), apply,
-        "replaces reads of an intermediate array, or calls, by the expression that computes them";
+        "replaces reads of an intermediate array, names, or calls, by the expression that computes them";
 }
 
 fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
@@ -44,6 +45,9 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
         let module = work.module();
         return work.pass(Simplified::Call, |func| optimize::values_of_calls(module, func));
     };
+    if is_named(cursor.focused(), &array) {
+        return named(work, &array);
+    }
     let buffer = names::find_buffer(cursor, RULE, &array)?;
     let producer = Producer::of(RULE, cursor, &buffer, None)?;
     let [nest] = producer.nests.as_slice() else {
@@ -63,6 +67,26 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     producer.remove(work, Kind::Bijection)?;
     let claim = Claim::ComputedInPlace { array: buffer.name.to_string() };
     work.decide(claim, "`compute_at` moves whole nests, and keeps the array")
+}
+
+/// Whether a value has that name.
+fn is_named(root: &Stmt, name: &str) -> bool {
+    root.as_let().is_some_and(|l| &*l.0.name == name) || root.children().any(|s| is_named(s, name))
+}
+
+/// The values of that name in the place of the name.
+fn named(work: &mut Work, name: &str) -> Result<(), Refusal> {
+    let focus = work.cursor().focus.clone();
+    work.pass(Simplified::Common, |func| {
+        let Some(root) = visit::at(&func.body, &focus) else { return };
+        let new = visit::map_stmts(root, &mut |s| match s.as_let() {
+            Some((b, value, body)) if &*b.name == name => {
+                visit::substitute_stmt(body, &HashMap::from([(b.id, value.clone())]))
+            }
+            _ => s,
+        });
+        func.body = visit::replace_at(&func.body, &focus, new).unwrap_or_else(|| func.body.clone());
+    })
 }
 
 fn refuse(message: String, places: &Places) -> Refusal {

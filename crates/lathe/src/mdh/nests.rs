@@ -9,11 +9,12 @@ use lathe_diagnostics::Diagnostic;
 use lathe_ir::interp::evaluate;
 use lathe_ir::names::Role;
 use lathe_ir::visit::{self, Path};
-use lathe_ir::{Buffer, Function, Param, Stmt};
+use lathe_ir::{BufId, Buffer, Function, Param, Stmt};
 use lathe_runtime::Engine;
 use lathe_transform::names::labels_in;
 use lathe_transform::{Arg, Args, Cursor};
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
 
 /// A schedule must be so much better than the loops as they are: where something is reduced, and elsewhere, where the
 /// model makes too little of the ends of shifted and skewed rows.
@@ -169,7 +170,7 @@ fn best(
     offer(sums::in_lanes(set, whole, path));
     offer(sums::on_threads(set, whole, path, sizes));
     offer(rows(set, whole, path));
-    let refused = match apart(set, whole, path, sizes) {
+    let refused = match apart(set, whole, path, sizes, &[]) {
         Ok(start) if blocks(func, path, sizes) => {
             for width in BLOCKS {
                 offer(lathe_analysis::within_work(NEST, || blocked::blocked(set, &start, path, width)));
@@ -290,21 +291,23 @@ fn reduces(func: &Function, path: &Path) -> bool {
     visit::at(&func.body, path).is_some_and(|s| has(s, &|s| s.as_reduce().is_some() || updates(s)))
 }
 
-/// Variables that are declared around inner loops get an element per iteration, so that they tie no iterations together.
+/// Variables that are declared around inner loops get an element per iteration, so that they tie no iterations together;
+/// except those that are to stay.
 pub(super) fn apart(
     set: &Setting,
     start: &Made,
     path: &Path,
     sizes: &BTreeMap<String, i64>,
+    stay: &[BufId],
 ) -> Result<Made, Diagnostic> {
     let mut made = start.clone();
     let nest = visit::at(&start.func.body, path);
     let Some((nest, outer)) = nest.and_then(|n| Some((n, n.as_loop()?))) else { return Ok(made) };
     let mut around: Vec<String> = Vec::new();
     visit::walk(nest, &mut |s, _| {
-        around.extend(
-            s.as_alloc().filter(|a| has(a.1, &|s| s.as_loop().is_some())).map(|a| a.0.name.to_string()),
-        );
+        let moves =
+            |a: &(&Arc<Buffer>, &Stmt)| !stay.contains(&a.0.id) && has(a.1, &|s| s.as_loop().is_some());
+        around.extend(s.as_alloc().filter(moves).map(|a| a.0.name.to_string()));
         true
     });
     // The step takes all of one name.

@@ -1,17 +1,18 @@
-//! `auto` for funs: the translated nests are raised to index notation where possible, and decisions
-//! are made for that.
+//! `auto` for funs: the translated nests are raised to index notation where possible, and what `auto` does for kernels is
+//! done to that.
 
+use super::DEFAULT_MODEL;
+use super::raise::named;
 use super::setting::{Setting, Wanted};
-use super::versions::{exactly_these, together};
-use crate::applied::{How, Version, on_loops};
+use super::versions::{best, exactly_these, run};
+use crate::applied::{How, Version};
 use crate::program::Program;
 use lathe_diagnostics::Diagnostic;
-use lathe_ir::{Function, visit};
+use lathe_ir::{BinOp, BufId, Expr, ExprKind, Function, visit};
 use lathe_lang::Fun;
 use lathe_pattern::{FoldKind, Prim, TermKind};
 use lathe_strategy::{ArgValue, Argument, Context, Definitions, Strategy};
 use std::collections::BTreeMap;
-use std::time::Instant;
 
 /// The versions of a fun: one for sizes that are known, with these baked in, and the program as it stands for all
 /// others; without sizes one with decisions for any.
@@ -76,43 +77,33 @@ fn decided(
     known: &BTreeMap<String, i64>,
     exact: bool,
 ) -> Result<Version, String> {
-    let start = Instant::now();
     if folds_in_order(fun) {
         return Err("the program fixes the order of its reductions: it runs as written".to_string());
+    }
+    if w.set.model.is_some_and(|m| m != DEFAULT_MODEL) {
+        return Err("decisions are taken for the CPU model only: it runs as written".to_string());
     }
     // Only steps on loops are said here: what the file and the library call by the same names is about terms.
     let none = Definitions::default();
     let context = &Context::new(&none, context.target, context.facts);
-    let steps = |all: Vec<Strategy>| {
-        on_loops(w.set.module, &begin.func, context, &Strategy::Seq(all)).map_err(|r| r.diagnostic.message)
+    let set = Setting { func: &begin.func, ..w.set };
+    let closed =
+        run(&set, context, &Strategy::Seq(closing(&begin.func))).map_err(|r| r.diagnostic.message)?;
+    let sizes = match exact {
+        true => BTreeMap::new(),
+        false => lathe_mdh::sizes::examples(w.set.module, &closed.func, known),
     };
-    let first = closing(&begin.func);
-    let (closed, ..) = steps(first.clone())?;
-    if super::labels(&closed).is_empty() {
-        return Err(
-            "no loop of its translation is a statement in index notation: it runs as written".to_string()
-        );
+    let set = Setting { func: &closed.func, ..w.set };
+    let found = best(&set, context, &sizes).map_err(|d| d.message)?;
+    if found.taken.is_nothing() {
+        return Err(found.notes.into_iter().next().unwrap_or_default());
     }
-    let sizes =
-        if exact { BTreeMap::new() } else { lathe_mdh::sizes::examples(w.set.module, &closed, known) };
-    let set = Setting { func: &closed, ..w.set };
-    let Ok((parts, chosen, notes)) = together(&set, &sizes) else {
-        return Err("decisions are taken for the CPU model only: it runs as written".to_string());
-    };
-    let strategy = lathe_mdh::auto::in_sequence(parts.iter().map(|p| &p.1));
-    let (func, more, forms) =
-        steps(first.into_iter().chain([call("open", None), strategy.clone()]).collect())?;
-    let taken = super::Taken {
-        computes: chosen,
-        strategy: strategy.to_string(),
-        seconds: start.elapsed().as_secs_f64(),
-    };
     let mut made = begin.clone();
-    made.func = func;
-    made.steps.extend(more);
+    made.func = found.func;
+    made.steps.extend(closed.steps.into_iter().chain(found.steps));
     made.forms.pop();
-    made.forms.extend(forms);
-    Ok(Version { taken, notes, ..made })
+    made.forms.extend(closed.forms.into_iter().chain(found.forms));
+    Ok(Version { taken: found.taken, notes: found.notes, ..made })
 }
 
 /// A function in index notation as far as it goes: its sums are taken in the order in which they are written, as long
@@ -125,19 +116,49 @@ pub(crate) fn closed(module: &lathe_ir::Module, func: &Function) -> Function {
     }
 }
 
-/// `inline` for every intermediate array that can be, `close` for every nest that can be.
+/// `to_reduction` for every reduction, which may be combined in any order; `inline` for names of values around loops and for
+/// every intermediate array that can be, and is not worth keeping; `close` for every nest that can be.
 fn closing(func: &Function) -> Vec<Strategy> {
-    let mut names: Vec<String> = Vec::new();
+    let (mut sums, mut names): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
     visit::walk(&func.body, &mut |s, _| {
+        sums.extend(s.as_reduce().filter(|r| !r.licence).map(|r| r.label.to_string()));
         if let Some(buffer) = s.allocated()
             && !buffer.extents.is_empty()
+            && !is_kept(func, buffer.id)
         {
             names.push(buffer.name.to_string());
         }
         true
     });
     let attempt = |s: Strategy| Strategy::Choice(vec![s, Strategy::Id]);
-    names.iter().map(|n| attempt(call("inline", Some(n)))).chain([call("close", None)]).collect()
+    sums.sort();
+    sums.dedup();
+    let sums = sums.iter().map(|l| attempt(call("to_reduction", Some(l))));
+    let values = named(&func.body).into_iter();
+    let inline = values.chain(names).map(|n| attempt(call("inline", Some(&n))));
+    sums.chain(inline).chain([call("close", None)]).collect()
+}
+
+/// Whether values of an array take math functions or divisions, and are read more often than they are computed: by several
+/// statements, or inside of more loops.
+fn is_kept(func: &Function, buffer: BufId) -> bool {
+    fn takes_time(e: &Expr) -> bool {
+        let here = matches!(e.kind(), ExprKind::Math(..) | ExprKind::Binary(BinOp::Div, ..));
+        e.ty().is_float() && here || e.children().into_iter().any(takes_time)
+    }
+    let (mut heavy, mut computed, mut reads) = (false, 0, Vec::new());
+    visit::walk(&func.body, &mut |s, p| {
+        let outer = |n: usize| visit::at(&func.body, &p[..n]).is_some_and(|s| s.as_loop().is_some());
+        let depth = (0..p.len()).filter(|n| outer(*n)).count();
+        if let Some(st) = s.as_store().filter(|st| st.target.view.buffer() == Some(buffer)) {
+            heavy |= takes_time(&st.value);
+            computed = computed.max(depth);
+        }
+        let mut loads = s.exprs().into_iter().flat_map(visit::loads_of);
+        reads.extend(loads.any(|a| a.view.buffer() == Some(buffer)).then_some(depth));
+        true
+    });
+    heavy && (reads.len() > 1 || reads.iter().any(|d| *d > computed))
 }
 
 fn call(rule: &str, argument: Option<&str>) -> Strategy {

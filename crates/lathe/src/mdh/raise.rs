@@ -1,14 +1,14 @@
-//! Loops that are equivalent to index notation are raised to it: variables are expanded (`expand`), nests are
-//! distributed (`fission`), and each part is raised (`close`). Decisions can then be made for the result.
+//! Loops that are equivalent to index notation are raised to it: names of values are written out (`inline`), variables are
+//! expanded (`expand`), nests are distributed (`fission`), and each part is raised (`close`). Decisions can then be made for the result.
 
 use super::made::Made;
 use super::nests::apart;
 use super::setting::Setting;
 use lathe_ir::names::Role;
 use lathe_ir::visit::{self, Path};
-use lathe_ir::{Combine, Stmt};
+use lathe_ir::{Access, BufId, Combine, ExprKind, Stmt};
 use lathe_transform::{Arg, Args};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The steps that make statements in index notation of every nest of which nothing else is left, and which reduces;
 /// `sizes` are examples of those that the function still has. None, if there is no such nest.
@@ -37,18 +37,57 @@ fn one(set: &Setting, before: &Made, path: &Path, sizes: &BTreeMap<String, i64>)
     if computes(&here(&made)?).next().is_some() {
         made = step(&made, "open", &Args::default())?;
     }
-    made = apart(set, &made, path, sizes).ok()?;
+    for name in named(&here(&made)?) {
+        let mut args = Args::default();
+        args.push(None, Arg::Path(name));
+        made = step(&made, "inline", &args)?;
+    }
+    let (stay, within) = accumulators(&here(&made)?);
+    made = apart(set, &made, path, sizes, &stay).ok()?;
     let labels = lathe_transform::names::labels_in(&here(&made)?);
     // What sets a sum to its identity stays with the sum.
-    for label in labels.iter().filter(|l| !labels.iter().any(|k| Role::Init.is_of(l, k))) {
+    let cut = |l: &&String| !within.contains(l) && !labels.iter().any(|k| Role::Init.is_of(l, k));
+    for label in labels.iter().filter(cut) {
         let mut args = Args::default();
         args.push(None, Arg::Path(label.clone()));
-        made = step(&made, "fission", &args).unwrap_or(made);
+        // Inner loops first, then those around them.
+        while let Some(next) = step(&made, "fission", &args) {
+            made = next;
+        }
     }
     made = step(&made, "close", &Args::default())?;
     let now = here(&made)?;
     let reduces = computes(&now).any(|c| c);
     (reduces && loops(&now).is_empty()).then_some(made)
+}
+
+/// Variables that hold a reduction until it is stored, which `close` raises as a whole, and the labels of what they hold.
+fn accumulators(nest: &Stmt) -> (Vec<BufId>, Vec<String>) {
+    let mut out = (Vec::new(), Vec::new());
+    visit::walk(nest, &mut |s, _| {
+        let Some((b, body)) = s.as_alloc() else { return true };
+        let Some([init, sum, store]) = body.as_seq() else { return true };
+        let own = |a: &Access| a.view.buffer() == Some(b.id) && a.indices.is_empty();
+        let begins = init.as_store().is_some_and(|st| own(&st.target));
+        let ends = store.as_store().is_some_and(|st| matches!(st.value.kind(), ExprKind::Load(a) if own(a)));
+        if begins && ends && sum.as_loop().is_some() {
+            out.0.push(b.id);
+            out.1.extend(init.label().map(ToString::to_string));
+            out.1.extend(lathe_transform::names::labels_in(sum));
+        }
+        true
+    });
+    out
+}
+
+/// Names of values that loops stand in the scope of.
+pub(super) fn named(nest: &Stmt) -> BTreeSet<String> {
+    let mut out = BTreeSet::new();
+    visit::walk(nest, &mut |s, _| {
+        out.extend(s.as_let().filter(|l| !loops(l.2).is_empty()).map(|l| l.0.name.to_string()));
+        true
+    });
+    out
 }
 
 /// Of every statement in index notation whether it reduces.

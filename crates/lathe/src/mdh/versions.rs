@@ -175,7 +175,7 @@ pub(super) fn best(
 }
 
 /// What a strategy makes; the tree is as its steps left it.
-fn run(set: &Setting, context: &Context, strategy: &Strategy) -> Result<Version, Refusal> {
+pub(super) fn run(set: &Setting, context: &Context, strategy: &Strategy) -> Result<Version, Refusal> {
     let (tree, trace) = lathe_transform::run(set.module, set.func, context, strategy)?;
     let before = trace.trees.into_iter().map(|t| Form::Tree(t.func)).collect();
     Ok(Version::new(None, tree, trace.steps, before))
@@ -260,7 +260,7 @@ type Parts = Vec<(Option<String>, Strategy)>;
 ///
 /// # Errors
 /// Which rule these values break; `E1222` where another model than that of CPUs is asked for.
-pub(super) fn together(
+fn together(
     set: &Setting,
     sizes: &BTreeMap<String, i64>,
 ) -> Result<(Parts, Vec<Chosen>, Vec<String>), Diagnostic> {

@@ -29,7 +29,14 @@ impl Front for Loops {
     fn load(&self, map: &mut SourceMap, name: &str, text: &str) -> Loaded {
         match lathe_lang::load(map, name, text, &mut Alone) {
             Err(messages) => Loaded { module: None, messages },
-            Ok((p, messages)) => Loaded { module: Some(p.module), messages },
+            Ok((mut p, messages)) => {
+                // Funs are translated as they stand.
+                if let Ok(program) = Program::from_text(name, text) {
+                    let funs = program.lang.funs.keys().filter_map(|f| program.kernel(Some(f)).ok());
+                    p.module.functions.extend(funs.map(|f| (f.name.clone(), f.clone())));
+                }
+                Loaded { module: Some(p.module), messages }
+            }
         }
     }
 

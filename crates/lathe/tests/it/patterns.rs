@@ -112,6 +112,68 @@ fn random_funs_and_strategies_agree_in_machine_code_of_the_c_compiler() {
     agree(Engine::C, 15, Random(0x1234_5677_feed_beef));
 }
 
+/// Stages that reduce rows and use what they give for every element of the row.
+fn rows(r: &mut Random) -> String {
+    let stages = [
+        "map(|row| let top = row |> reduce(max, -inf) in row |> map(|x| exp(x - top)))",
+        "map(|row| let s = row |> map(|x| x * x) |> reduce(add, 0.0) in row |> map(|x| x / (1.0 + s)))",
+        "map(|row| let e = row |> map(|x| exp(x)) in let s = e |> reduce(add, 0.0) in e |> map(|x| x / s))",
+        "map(|row| let m = row |> reduce(min, 1.0e30) in zip(row, row) |> map(|(a, b)| a * b - m))",
+        "map(map(|x| x * 0.5 + 1.0))",
+        "map(|row| row |> pad(1, 1, clamp) |> slide(3, 1) |> map(|w| w |> reduce(add, 0.0)))",
+    ];
+    let e = (0..1 + r.below(2)).fold("xs".to_string(), |e, _| format!("{e} |> {}", r.one(&stages)));
+    let (to, last) = *[
+        ("f64[M, N]", ""),
+        ("f64[M]", " |> map(|row| row |> reduce(add, 0.0))"),
+        ("f64[M, 3]", " |> map(|row| let e = row |> map(|x| x * 2.0) in ys |> map(|y| zip(e, y) |> map(|(a, b)| a * b) |> reduce(add, 0.0)))"),
+    ]
+    .get(r.below(3) as usize)
+    .expect("is one of them");
+    format!("fun f(xs: f64[M, N], ys: f64[3, N]) -> {to} =\n    {e}{last}\n")
+}
+
+#[test]
+fn what_auto_makes_of_random_funs_agrees_with_the_interpreter() {
+    let (pool, mut r) = (Pool::new(2).expect("a pool"), Random(0x0dd_ba11_5eed_0001));
+    let machine = Machine::named("x86-64-v3").expect("is known");
+    let cases = std::env::var("LATHE_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(12);
+    let mut decided = 0;
+    for round in 0..cases {
+        let text = rows(&mut r);
+        let p = Program::from_text("random.lathe", &text).unwrap_or_else(|e| panic!("{text}: {e}"));
+        let kernel = p.kernel(Some("f")).unwrap_or_else(|e| panic!("{text}: {e}"));
+        let (m, n) = [(1, 1), (2, 7), (3, 1), (9, 33), (40, 64), (17, 100)][r.below(6) as usize];
+        let sizes: std::collections::BTreeMap<_, _> = [("M".to_string(), m), ("N".to_string(), n)].into();
+        let how = |strategy: &str| How {
+            strategy: Some(strategy.to_string()),
+            sizes: sizes.clone(),
+            threads: Some(1 + round % 2),
+            ..How::default()
+        };
+        let schedule = |s: &str| {
+            lathe::schedule(&p, kernel, &how(s), &machine).unwrap_or_else(|e| panic!("{text}: {e}"))
+        };
+        let (naive, made) = (schedule("naive"), schedule("auto"));
+        decided += usize::from(!made.versions[0].taken.is_nothing());
+        let given = Given { sizes: sizes.clone(), seed: round as u64, ..Given::default() };
+        let data = lathe::data::make(kernel, &given).unwrap_or_else(|e| panic!("{text}: {e}"));
+        let interpreted = Build { engine: Engine::INTERPRETER, ..Build::default() };
+        let copy = || data.duplicate().expect("a copy");
+        let reference = lathe::Reference::new(&naive, &interpreted, copy(), &pool).expect("a reference");
+        let engines = [Engine::INTERPRETER, Engine::LLVM, Engine::C];
+        for engine in engines.into_iter().take(if round % 6 == 0 { 3 } else { 2 }) {
+            let build = Build { engine, opt_level: 1, ..Build::default() };
+            let mut after = copy();
+            let code = lathe::compile(&made, &build).unwrap_or_else(|e| panic!("{text}: {e}"));
+            code.call(&pool, &mut after.arrays).unwrap_or_else(|e| panic!("{text}: {e}"));
+            let checked = reference.compare(&made, &after).unwrap_or_else(|e| panic!("{text}: {e}"));
+            assert!(checked.report.ok, "{}, {sizes:?}: {text}{:?}", engine.name(), checked.first);
+        }
+    }
+    assert!(decided > cases / 3, "{decided}");
+}
+
 /// Every strategy for a fun of an example, in machine code, beside the tests of the example whose sizes it takes.
 #[cfg(feature = "llvm")]
 #[test]
