@@ -81,3 +81,16 @@ def hand(random: np.random.Generator, vertices: int, points: int, complicated: b
             },
         },
     }
+
+
+def expanded(a: Any, n: int, one: Any) -> Any:
+    """A determinant, expanded by minors; a minor that comes again is shared. `one` is that of nothing."""
+    known: dict[tuple[int, ...], Any] = {(): one}
+
+    def minor(columns: tuple[int, ...]) -> Any:
+        if columns not in known:
+            row = n - len(columns)
+            known[columns] = sum((-1.0) ** k * a[row, j] * minor(columns[:k] + columns[k + 1:]) for k, j in enumerate(columns))
+        return known[columns]
+
+    return minor(tuple(range(n)))

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from data import expanded
 
 Prepared = tuple[Callable[[], Any], Callable[[Any], Any]]
 
@@ -129,19 +130,7 @@ def ode(to: Any, data: Any, derivative: bool) -> Prepared:
 
 def det(to: Any, data: Any, derivative: bool) -> Prepared:
     n = data["ell"]
-
-    def expand(a: Any) -> Any:
-        known: dict[tuple[int, ...], Any] = {(): 1.0}
-
-        def minor(columns: tuple[int, ...]) -> Any:
-            if columns not in known:
-                row = n - len(columns)
-                known[columns] = sum((-1.0) ** k * a[row, j] * minor(columns[:k] + columns[k + 1:]) for k, j in enumerate(columns))
-            return known[columns]
-
-        return minor(tuple(range(n)))
-
-    return scalar(to, expand, [to.array(np.array(data["A"]).reshape(n, n))], 1, derivative)
+    return scalar(to, lambda a: expanded(a, n, 1.0), [to.array(np.array(data["A"]).reshape(n, n))], 1, derivative)
 
 
 def gmm(to: Any, data: Any, derivative: bool) -> Prepared:

@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from data import expanded
 
 Prepared = tuple[Callable[[], Any], Callable[[Any], Any]]
 
@@ -76,20 +77,7 @@ def ode(data: Any, gradient: bool) -> Prepared:
 
 def det(data: Any, gradient: bool) -> Prepared:
     n = data["ell"]
-
-    def expand(a: Any) -> Any:
-        # The recursion, unrolled as the program is traced; a minor that comes again is shared.
-        known: dict[tuple[int, ...], Any] = {(): jnp.ones(())}
-
-        def minor(columns: tuple[int, ...]) -> Any:
-            if columns not in known:
-                row = n - len(columns)
-                known[columns] = sum((-1.0) ** k * a[row, j] * minor(columns[:k] + columns[k + 1:]) for k, j in enumerate(columns))
-            return known[columns]
-
-        return minor(tuple(range(n)))
-
-    return compiled(scalar(expand, 1)[gradient], np.array(data["A"]).reshape(n, n)), flat if gradient else float
+    return compiled(scalar(lambda a: expanded(a, n, jnp.ones(())), 1)[gradient], np.array(data["A"]).reshape(n, n)), flat if gradient else float
 
 
 def gmm(data: Any, gradient: bool) -> Prepared:

@@ -173,7 +173,7 @@ def part(report: dict[str, Any]) -> list[str]:
         lines += ["", "| eval | tool | " + " | ".join(evals.MODULES["saddle"]) + " |", "|---|---|---|---|---|---|"]
         for n in report["nested"]:
             lines.append(f"| {n['eval']} | {n['tool']} | " + " | ".join(digits(n["ms"][k]) if k in n["ms"] else "–" for k in evals.MODULES["saddle"]) + " |")
-        lines += ["", "Of `particle` and `saddle`, milliseconds of the four nestings (outer, inner mode). Lathe's loops around derivatives run in Python."]
+        lines += ["", "Of `particle` and `saddle`, milliseconds of the four nestings (outer, inner mode)."]
     without = sorted({(r["eval"], t, why) for r in rows for t, why in r["without"].items()})
     if without:
         lines += ["", "| eval | without | because |", "|---|---|---|", *(f"| {e} | {t} | {why.splitlines()[0] if why else ''} |" for e, t, why in without)]

@@ -162,6 +162,10 @@ fn lower_all(
             globals.funs.extend(scalar.map(|s| (f.name.to_string(), s)));
         }
     }
+    let derived: Vec<&ast::Derived> =
+        items.iter().filter_map(|(i, _)| if let Item::Derived(d) = i { Some(d) } else { None }).collect();
+    let typed = headers.values().flatten().map(|k: &ast::Kernel| (k.name.text.clone(), k.clone()));
+    lower::derived::declare(&derived, &typed.collect(), &mut globals);
     for (item, _) in items {
         if let Item::Op(op) = item
             && let Some(o) = lower::ops::combine_op(op, &globals, map, errors)
@@ -181,7 +185,7 @@ fn lower_all(
             }
             Item::Derivative(d) => {
                 // Derivatives are of kernels that are not debugged.
-                if debug.is_none() {
+                if debug.is_none_or(|k| d.of.text != k && d.rule.text != k) {
                     program.derivatives.push(d.clone());
                 }
                 continue;
@@ -206,7 +210,7 @@ fn lower_all(
             Item::Fun(f, doc) => (headers.remove(&f.name_span).flatten(), doc.clone()),
             // Its function is made once all kernels are there, by those who can differentiate.
             Item::Derived(d) => {
-                if debug.is_none() {
+                if debug.is_none_or(|k| !comes_from(d, k, &derived)) {
                     program.derived.push(d.clone());
                 }
                 (None, d.doc.clone())
@@ -242,6 +246,18 @@ fn lower_all(
         }));
     }
     program
+}
+
+/// Whether a derivative is one of a kernel, or of its derivatives.
+fn comes_from(d: &ast::Derived, kernel: &str, all: &[&ast::Derived]) -> bool {
+    let mut of = &d.of_kernel.text;
+    for _ in all {
+        match all.iter().find(|o| o.name.text == *of) {
+            Some(o) if *of != kernel => of = &o.of_kernel.text,
+            _ => break,
+        }
+    }
+    of == kernel
 }
 
 /// What strategies and tests can be for.

@@ -9,8 +9,8 @@ use crate::codes;
 use lathe_diagnostics::{Diagnostic, SourceMap, Span};
 use lathe_ir::stmt::block::{Item, rebuilt};
 use lathe_ir::{
-    Access, Binder, Buffer, Executor, Expr, Function, Label, Loop, Mode, Param, ParamKind, Space, Stage,
-    Stmt, StmtKind, Store, Type, build,
+    Binder, Buffer, Executor, Expr, Function, Loop, Mode, Param, ParamKind, Space, Stage, Stmt, StmtKind,
+    Type, build,
 };
 use std::sync::Arc;
 
@@ -357,12 +357,8 @@ impl Cx<'_> {
                 let buffer = self.buffer(&name.text, value.ty().clone(), Vec::new(), Space::Register);
                 let entity = Entity::Array { buffer: buffer.clone(), read_only: Some("a `let`") };
                 self.declare(name, entity);
-                let label: Label = self.label(None, &name.text);
-                let target = Access::buffer(buffer.id, buffer.elem.clone(), Vec::new()).at(place(span));
-                let instance = self.loops.iter().map(build::var).collect();
-                pieces.push(Item::Alloc(buffer, place(span)));
-                let store = Store::new(label, instance, target, value);
-                pieces.push(Item::Do(Stmt::new(StmtKind::Store(store), place(span))));
+                let label = self.label(None, &name.text);
+                self.keep(&buffer, label, value, span, &mut pieces);
             }
         }
         Some(pieces)

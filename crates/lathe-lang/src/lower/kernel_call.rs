@@ -1,5 +1,6 @@
 //! Calls of kernels as statements, `y = norm(x)`: the statements of the kernel in place of the call, with the arrays
-//! and values that are passed in place of its parameters. So steps see one kernel.
+//! and values that are passed in place of its parameters. So steps see one kernel. Derived kernels are made later: their calls
+//! stay until those who make them write their statements.
 
 use super::call::built_in;
 use super::kernel::names_of;
@@ -7,8 +8,9 @@ use super::scope::{Cx, Entity, Frame, Statement, place};
 use crate::ast::{self, CallArg, ExprKind as K, Ident};
 use crate::codes;
 use lathe_diagnostics::{Code, Span};
+use lathe_ir::stmt::Arg;
 use lathe_ir::stmt::block::Item;
-use lathe_ir::{Buffer, Expr, build, visit};
+use lathe_ir::{Access, Buffer, Expr, Label, Space, Stmt, StmtKind, Store, View, build, visit};
 use lathe_poly::Affine;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -51,6 +53,16 @@ impl Cx<'_> {
                 scope.insert(p.name.text.clone(), (Entity::Value(b, "an input"), p.name.span));
                 continue;
             }
+            if p.ty.extents.as_ref().is_some_and(Vec::is_empty) && !p.inout {
+                let value = self.expr_as(&a.value, &elem)?;
+                let (before, value) = self.without_reductions(value, &p.name.text)?;
+                pieces.extend(before);
+                let b = self.buffer(&p.name.text, elem, Vec::new(), Space::Register);
+                let label = self.label(None, &format!("{}_{}", kernel.text, p.name.text));
+                self.keep(&b, label, value, span, &mut pieces);
+                arrays.push((p, b, a.value.span, false));
+                continue;
+            }
             arrays.push((p, self.passed(p, &a.value, p.inout)?, a.value.span, p.inout));
         }
         for (p, r) in k.results.iter().zip(results) {
@@ -86,6 +98,27 @@ impl Cx<'_> {
             scope.insert(p.name.text.clone(), (array, p.name.span));
             self.determined(p, &scope, kernel, *at)?;
         }
+        if self.globals.derived.contains(&kernel.text) {
+            let outside = std::mem::replace(&mut self.scopes, vec![scope]);
+            let fits = arrays.iter().all(|(p, b, at, _)| self.fits(p, b, kernel, *at));
+            let called = std::mem::replace(&mut self.scopes, outside).pop()?;
+            self.st = Statement::default();
+            if !fits {
+                return None;
+            }
+            for (_, written, ..) in arrays.iter().filter(|a| a.3) {
+                *self.labels.entry(written.name.to_string()).or_default() += 1;
+            }
+            let arg = |p: &ast::Param| match called.get(&p.name.text) {
+                Some((Entity::Value(b, _), _)) => Some(Arg::Value(build::var(b))),
+                Some((Entity::Array { buffer, .. }, _)) => Some(Arg::View(View::Buffer(buffer.id))),
+                _ => None,
+            };
+            let args = k.params.iter().chain(&k.results).map(arg).collect::<Option<Vec<_>>>()?;
+            let call = StmtKind::Call { function: kernel.text.as_str().into(), args };
+            pieces.push(Item::Do(Stmt::new(call, place(span))));
+            return Some(pieces);
+        }
         let frame = Frame { kernel: kernel.text.clone(), first: self.next_id };
         self.calls.push(frame);
         let outside = (std::mem::replace(&mut self.scopes, vec![scope]), self.escape.take());
@@ -96,6 +129,22 @@ impl Cx<'_> {
         self.st = Statement::default();
         pieces.push(Item::Do(body?));
         Some(pieces)
+    }
+
+    /// Declares a local element, and stores its value.
+    pub(super) fn keep(
+        &mut self,
+        b: &Arc<Buffer>,
+        label: Label,
+        value: Expr,
+        span: Span,
+        pieces: &mut Vec<Item>,
+    ) {
+        let target = Access::buffer(b.id, b.elem.clone(), Vec::new()).at(place(span));
+        let instance = self.loops.iter().map(build::var).collect();
+        pieces.push(Item::Alloc(b.clone(), place(span)));
+        let store = Store::new(label, instance, target, value);
+        pieces.push(Item::Do(Stmt::new(StmtKind::Store(store), place(span))));
     }
 
     /// A refusal, with help.

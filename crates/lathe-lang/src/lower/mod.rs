@@ -1,6 +1,6 @@
 //! From syntax to the tree: names, types, ranges, statements.
 //!
-//! [`types`] declares structs; [`fun`] hands funs to `lathe-pattern`; [`kernel`] lowers signatures and statements,
+//! [`types`] declares structs; [`fun`] hands funs to `lathe-pattern`; [`kernel`] lowers signatures and statements, `derived` declares derivatives,
 //! `escape` those that end loops, [`expr`], [`call`], `inline` and [`reduction`] expressions; [`index`] turns index notation into computes with the ranges that [`range`] infers, and
 //! [`temporary`] makes room for what is reduced on the way; [`tests`] lowers `test` items.
 
@@ -8,6 +8,7 @@ pub mod call;
 mod complex;
 pub mod data;
 pub mod debug;
+pub(crate) mod derived;
 mod escape;
 pub mod expr;
 pub mod fun;

@@ -7,7 +7,7 @@ use lathe_diagnostics::nearest;
 use lathe_diagnostics::{Diagnostic, Span};
 use lathe_ir::types::StructType;
 use lathe_ir::{CombineOp, Scalar, Type};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// The most numbers in one element of an array, and how deep structs and tuples may nest.
@@ -23,6 +23,8 @@ pub struct Globals {
     pub callables: Vec<String>,
     /// Kernels, which statements of kernels can call.
     pub kernels: BTreeMap<String, Arc<ast::Kernel>>,
+    /// Those of them that are derivatives, of which only the signature is known.
+    pub derived: BTreeSet<String>,
     /// Those that expressions of kernels can call.
     pub funs: BTreeMap<String, ScalarFun>,
 }

@@ -1,5 +1,6 @@
 //! Derivatives of kernels as kernels of their own: for the command, and for `kernel d = vjp(f)` in files.
 
+mod called;
 mod check;
 mod given;
 
@@ -14,7 +15,7 @@ pub use lathe_grad::{Accumulation, Derivative, Kept, Mode, Request, codes as ref
 use lathe_ir::{Function, Module};
 use lathe_lang::{KernelInfo, Program as Lang};
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Passes of the optimizer on the kernel and, after differentiation, on the derivative.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -110,10 +111,28 @@ fn fill(lang: &mut Lang) -> Result<(), Vec<Diagnostic>> {
     let mut open: Vec<lathe_lang::Derived> = std::mem::take(&mut lang.derived);
     let mut rules: Vec<lathe_lang::Derivative> = std::mem::take(&mut lang.derivatives);
     let mut errors = trees(lang);
+    let derived: BTreeSet<String> = open.iter().map(|d| d.name.text.clone()).collect();
+    // What a kernel calls is written out before anybody asks for it.
+    let mut waiting: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for f in lang.module.functions.values() {
+        waiting.insert(f.name.to_string(), called::called(f, &derived));
+    }
+    waiting.retain(|_, all| !all.is_empty());
     loop {
+        let made = |name: &String| lang.module.functions.contains_key(name.as_str());
+        if let Some(caller) = waiting.iter().find(|(_, all)| all.iter().all(made)).map(|(f, _)| f.clone()) {
+            let all = waiting.remove(&caller).unwrap_or_default();
+            if let Some(f) = lang.module.functions.get(caller.as_str()) {
+                let f = called::written_out(&lang.module, f, &all);
+                lang.module.functions.insert(f.name.clone(), f);
+            }
+            continue;
+        }
+        let whole =
+            |lang: &Lang, name: &str| primal(lang, name).filter(|f| !waiting.contains_key(&*f.name)).cloned();
         // Rules come before the derivatives that they are for.
         let ready =
-            |r: &lathe_lang::Derivative| [&r.of, &r.rule].iter().all(|k| primal(lang, &k.text).is_some());
+            |r: &lathe_lang::Derivative| [&r.of, &r.rule].iter().all(|k| whole(lang, &k.text).is_some());
         if let Some(n) = rules.iter().position(ready) {
             let r = rules.remove(n);
             if let Err(e) = register(lang, &r) {
@@ -123,11 +142,11 @@ fn fill(lang: &mut Lang) -> Result<(), Vec<Diagnostic>> {
         }
         let ready = open.iter().position(|d| {
             let given = rules.iter().any(|r| stands_for(lang, &r.of.text, &d.of_kernel.text));
-            !given && primal(lang, &d.of_kernel.text).is_some()
+            !given && whole(lang, &d.of_kernel.text).is_some()
         });
         let Some(n) = ready else { break };
         let d = open.remove(n);
-        let Some(f) = primal(lang, &d.of_kernel.text).cloned() else { continue };
+        let Some(f) = whole(lang, &d.of_kernel.text) else { continue };
         match one(&lang.module, &f, &d) {
             Ok(f) => {
                 lang.module.functions.insert(f.name.clone(), f);
@@ -135,16 +154,40 @@ fn fill(lang: &mut Lang) -> Result<(), Vec<Diagnostic>> {
             Err(e) => errors.push(if e.marks.is_empty() { e.at(d.span, "derived here") } else { e }),
         }
     }
+    for t in &mut lang.tests {
+        let all = called::called(&t.expected, &derived);
+        if !all.is_empty() {
+            t.expected = called::written_out(&lang.module, &t.expected, &all);
+        }
+    }
+    errors.extend(left(lang, &open, &rules, &waiting));
+    if errors.is_empty() { Ok(()) } else { Err(errors) }
+}
+
+/// Why derivatives and rules were left.
+fn left(
+    lang: &Lang,
+    open: &[lathe_lang::Derived],
+    rules: &[lathe_lang::Derivative],
+    waiting: &BTreeMap<String, BTreeSet<String>>,
+) -> Vec<Diagnostic> {
+    let mut errors = Vec::new();
     let waits =
         |name: &str| rules.iter().any(|r| stands_for(lang, &r.of.text, name)) && primal(lang, name).is_some();
-    errors.extend(open.iter().map(|d| {
+    for d in open {
         let name = &d.of_kernel.text;
-        let text = match waits(name) {
-            true => format!("the derivative that the file gives of `{name}` is made of itself, or missing"),
-            false => format!("`{name}` is not a kernel that can be differentiated"),
+        let calls = primal(lang, name).and_then(|f| waiting.get(&*f.name));
+        let text = match calls {
+            // What it calls has a message of its own, unless that is a derivative of it.
+            Some(all) if !all.iter().any(|n| open.iter().any(|o| o.name.text == *n)) => continue,
+            Some(_) => format!("`{name}` calls a derivative that is made of it"),
+            None if waits(name) => {
+                format!("the derivative that the file gives of `{name}` is made of itself, or missing")
+            }
+            None => format!("`{name}` is not a kernel that can be differentiated"),
         };
-        Diagnostic::error(codes::NO_KERNEL, text).at(d.of_kernel.span, "of this")
-    }));
+        errors.push(Diagnostic::error(codes::NO_KERNEL, text).at(d.of_kernel.span, "of this"));
+    }
     for k in rules.iter().flat_map(|r| [&r.of, &r.rule]) {
         let derived = || open.iter().any(|d| d.name.text == k.text);
         if primal(lang, &k.text).is_none() && !derived() {
@@ -152,7 +195,7 @@ fn fill(lang: &mut Lang) -> Result<(), Vec<Diagnostic>> {
             errors.push(Diagnostic::error(codes::NO_KERNEL, text).at(k.span, "not found"));
         }
     }
-    if errors.is_empty() { Ok(()) } else { Err(errors) }
+    errors
 }
 
 /// Decides the derivatives that a tree gives.

@@ -1,7 +1,7 @@
 //! Derivatives of the examples: against differences, and on every engine against the interpreter.
 
 use lathe::grad::{Mode, Passes, Request, check};
-use lathe::{Build, Engine, Given, How, Machine, Pool, Program, data};
+use lathe::{Build, Engine, Given, How, Machine, Pool, Program, check_program, data};
 use std::path::PathBuf;
 
 fn files() -> Vec<PathBuf> {
@@ -36,6 +36,57 @@ fn derivatives_of_examples_agree_with_differences() {
             assert!(c.ok, "{k}: {c:?}");
         }
     }
+}
+
+#[test]
+fn tests_of_examples_hold() {
+    for file in files() {
+        let p = Program::open(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+        let failures = check_program(&p, &Machine::host()).failures;
+        assert!(failures.is_empty(), "{}: {}", file.display(), failures[0]);
+    }
+}
+
+/// Derivatives as statements of kernels, and derivatives of these.
+#[test]
+fn kernels_call_derivatives() {
+    let text = include_str!("called.lathe");
+    let p = Program::from_text("called.lathe", text).unwrap_or_else(|e| panic!("{e}"));
+    for f in p.lang.module.functions.values() {
+        let wrong = lathe::ir::verify::verify_function(&p.lang.module, f);
+        assert!(wrong.is_empty(), "{}: {}", f.name, wrong[0]);
+    }
+    let report = check_program(&p, &Machine::host());
+    assert!(report.failures.is_empty(), "{}", report.failures[0]);
+    for mode in [Mode::Forward, Mode::Reverse] {
+        for k in ["lowest", "all", "more"] {
+            let f = p.kernel(Some(k)).unwrap_or_else(|e| panic!("{e}"));
+            let d = data::make(f, &given(f, 3)).unwrap_or_else(|e| panic!("{k}: {e}"));
+            let values = lathe::convert::to_values(&d.arrays).expect("values");
+            let request = Request::new(mode, "d");
+            let c = check(&p.lang.module, f, &request, &Passes::usual(), &values, &d.sizes, 5)
+                .unwrap_or_else(|e| panic!("{k}: {e}"));
+            assert!(c.ok, "{k}: {c:?}");
+        }
+    }
+    let refused = |text: &str| {
+        let e = Program::from_text("wrong.lathe", text).expect_err(text);
+        e.diagnostics.iter().map(|d| d.code.to_string()).collect::<Vec<_>>()
+    };
+    let f = "kernel f(x: f64[N]) -> (y: f64) { y = sum[i](x[i] * x[i]) }\nkernel d = vjp(f)\n";
+    let calls =
+        |body: &str| refused(&format!("{f}kernel k(x: f64[N], z: f64[M]) -> (g: f64[N]) {{ {body} }}"));
+    assert_eq!(calls("g = d(x)"), ["E0208"]);
+    assert_eq!(calls("g = d(x, x)"), ["E0209"]);
+    assert_eq!(calls("g = d(z, 1.0)"), ["E0211"]);
+    assert_eq!(calls("g[i] = d(x, 1.0)"), ["E0201"]);
+    assert_eq!(calls("g = d(g, 1.0)"), ["E0208"]);
+    let itself = "kernel f(x: f64[N]) -> (y: f64[N]) { y = d(x, x) }\nkernel d = vjp(f)";
+    assert_eq!(refused(itself), ["E0902"]);
+    // What is wrong with the derivative is said once.
+    let steps = "kernel f(x: f64[N]) -> (y: f64[N]) { y[i] = round(x[i]) }\nkernel d = vjp(f)\n\
+        kernel k(x: f64[N]) -> (y: f64[N]) { y = d(x, x) }\nkernel k_vjp = vjp(k)";
+    assert_eq!(refused(steps), ["E1301"]);
 }
 
 #[test]
