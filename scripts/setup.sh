@@ -34,23 +34,30 @@ for header in zlib.h zstd.h libxml2/libxml/parser.h; do
   esac
 done
 
-# NVRTC, the compiler of CUDA C, which needs no device: from its wheel, beside the user's other caches.
-nvrtc() {
-  local to=${XDG_CACHE_HOME:-$HOME/.cache}/lathe-nvrtc made
-  [ -n "${LATHE_NVRTC:-}" ] || [ -e "$to/nvidia/cu13/lib/libnvrtc.so.13" ] && return
-  printf 'setup: fetching nvidia-cuda-nvrtc 13.0\n'
+# A file of one of NVIDIA's wheels, which need no device, in a folder beside the user's other caches.
+wheel() { # folder package file
+  local to=${XDG_CACHE_HOME:-$HOME/.cache}/$1 made
+  [ -e "$to/nvidia/cu13/$3" ] && return
+  printf 'setup: fetching %s 13.0\n' "$2"
   made=$(mktemp -d)
   python3 -m venv "$made/venv" &&
-    "$made/venv/bin/pip" install -q --disable-pip-version-check --no-deps --target "$made/nvrtc" 'nvidia-cuda-nvrtc==13.0.*' ||
-    fail "pip could not fetch nvidia-cuda-nvrtc 13.0; name a folder with libnvrtc.so in LATHE_NVRTC."
-  rm -f "$made"/nvrtc/nvidia/cu13/lib/*.alt.so* "$made"/nvrtc/nvidia/cu13/lib/*static*
+    "$made/venv/bin/pip" install -q --disable-pip-version-check --no-deps --target "$made/wheel" "$2==13.0.*" || return
+  rm -f "$made"/wheel/nvidia/cu13/lib/*.alt.so* "$made"/wheel/nvidia/cu13/lib/*static*
   mkdir -p "$(dirname "$to")"
   rm -rf "$to"
-  mv "$made/nvrtc" "$to"
+  mv "$made/wheel" "$to"
   rm -rf "$made"
 }
 
-[ ${#need[@]} -eq 0 ] && { nvrtc; exit 0; }
+# NVRTC, the compiler of CUDA C, and the assembler of PTX, with which tests assemble what LLVM makes.
+nvidia() {
+  [ -n "${LATHE_NVRTC:-}" ] || wheel lathe-nvrtc nvidia-cuda-nvrtc lib/libnvrtc.so.13 ||
+    fail "pip could not fetch nvidia-cuda-nvrtc 13.0; name a folder with libnvrtc.so in LATHE_NVRTC."
+  have ptxas || wheel lathe-ptxas nvidia-cuda-nvcc bin/ptxas ||
+    fail "pip could not fetch nvidia-cuda-nvcc 13.0; put its ptxas on the path."
+}
+
+[ ${#need[@]} -eq 0 ] && { nvidia; exit 0; }
 
 have apt-get || fail "missing: ${need[*]}. Install them with your system's package manager (this script knows Debian's apt-get only)."
 if [ "$(id -u)" -eq 0 ]; then
@@ -68,4 +75,4 @@ if ! { "${as_root[@]}" apt-get update && "${as_root[@]}" env DEBIAN_FRONTEND=non
   fail "apt-get failed; the lines above say why. LLVM 22 comes with Debian 12's updates (package llvm-22-dev)."
 fi
 rm -f "$log"
-nvrtc
+nvidia

@@ -4,7 +4,7 @@ use crate::block::{Result, no_kernel};
 pub use crate::phase::in_order;
 use lathe_ir::stmt::{Atomic, MemoryOrder};
 use lathe_ir::visit::{map_stmts, walk};
-use lathe_ir::{BinOp, Binder, BufId, Expr, ExprKind, Stmt, StmtKind};
+use lathe_ir::{BinOp, Binder, BufId, Expr, ExprKind, Stmt, StmtKind, VarId};
 
 /// The code of a kernel's threads, and whether its blocks take turns. `blocks`: how many there are, if that is a constant;
 /// `global`: memory that blocks share.
@@ -66,7 +66,7 @@ fn once(s: &Stmt, thread: &Binder, at: Where, turn: &dyn Fn(&Atomic) -> bool) ->
         return once(&a.body, thread, perhaps, turn);
     }
     if let Some((cond, then, other)) = s.as_if() {
-        let first = one_thread(cond, thread);
+        let first = one_thread(cond, thread.id);
         let inside = if first { Where { alone: true, ..at } } else { perhaps };
         once(then, thread, inside, turn)?;
         return other.map_or(Ok(()), |o| once(o, thread, perhaps, turn));
@@ -76,7 +76,14 @@ fn once(s: &Stmt, thread: &Binder, at: Where, turn: &dyn Fn(&Atomic) -> bool) ->
     s.children().try_for_each(|c| once(c, thread, inside, turn))
 }
 
+/// The update in order that a statement is, if the first thread makes it and does nothing else: where its whole warp is
+/// there, all of that may look back.
+pub fn of_first_thread(s: &Stmt, thread: VarId) -> Option<&Atomic> {
+    let (cond, then, None) = s.as_if()? else { return None };
+    in_order(then).filter(|_| one_thread(cond, thread))
+}
+
 /// Whether a condition holds for the first thread alone.
-fn one_thread(cond: &Expr, thread: &Binder) -> bool {
-    matches!(cond.kind(), ExprKind::Binary(BinOp::Eq, a, b) if a.as_var() == Some(thread.id) && b.as_int() == Some(0))
+fn one_thread(cond: &Expr, thread: VarId) -> bool {
+    matches!(cond.kind(), ExprKind::Binary(BinOp::Eq, a, b) if a.as_var() == Some(thread) && b.as_int() == Some(0))
 }

@@ -29,14 +29,14 @@ pub struct Unpacked {
 
 /// Reads an object again; the source is printed again, which gives the same text for the same tree.
 ///
-/// `limits` tells what code was written for.
+/// `limits` are those that it was printed for.
 ///
 /// # Errors
 /// `E0705` for bytes of another kind.
 pub fn unpack(
     object: &Object,
     language: Language,
-    limits: &dyn Fn(&[u8]) -> Limits,
+    limits: Limits,
 ) -> Result<Unpacked, Diagnostic> {
     let refuse = |why: &str| Diagnostic::error(codes::OBJECT, format!("loading `{}`: {why}", object.symbol));
     let (length, rest) = object.bytes.split_at_checked(8).ok_or_else(|| refuse("it is too short"))?;
@@ -49,7 +49,7 @@ pub fn unpack(
         module.functions.get(object.symbol.as_str()).ok_or_else(|| refuse("it has no such function"))?;
     let table = check_table(&module, func).map_err(|d| printed::unplaced(needs::free_size(d)))?;
     // That it has no race was asked when it was made.
-    let source = print(&module, func, language, limits(code)).map_err(printed::unplaced)?;
+    let source = print(&module, func, language, limits).map_err(printed::unplaced)?;
     let entry = Entry::of(&table, func);
     Ok(Unpacked { func: func.clone(), entry, source, code: code.to_vec() })
 }

@@ -102,7 +102,7 @@ impl Emitter<'_> {
     }
 
     /// Binds what an atomic found.
-    fn found(&mut self, a: &Atomic, old: Value, s: Scalar) {
+    pub fn found(&mut self, a: &Atomic, old: Value, s: Scalar) {
         if let Some(binder) = &a.old {
             let old = self.of_bits(old, s);
             self.frame.vars.insert(binder.id, Leaf::Uniform(old));

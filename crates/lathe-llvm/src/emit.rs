@@ -109,6 +109,8 @@ pub struct Emitter<'a> {
 pub struct Device {
     /// The thread's number in its block, and how many there are.
     pub threads: Option<(VarId, i64)>,
+    /// The block's number in its cluster.
+    pub rank: Option<VarId>,
     /// Stores that copy units may do.
     pub copies: HashSet<Label>,
     /// Blocks that make updates in their order.

@@ -7,6 +7,7 @@
 mod alloc;
 mod arith;
 mod atomic;
+mod cluster;
 mod copies;
 mod emit;
 mod entry;

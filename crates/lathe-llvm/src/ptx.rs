@@ -35,21 +35,23 @@ pub struct Kernel {
     pub status: bool,
 }
 
-/// What kernels in this form are written for: blocks of clusters are threads of one block.
-pub fn limits() -> Limits {
-    Limits { cluster: 1, ..Limits::default() }
-}
-
-/// The kernels of a function, phased or SPMD, as the text of PTX for an architecture such as `sm_90a`.
+/// The kernels of a function, phased or SPMD, as the text of PTX for an architecture such as `sm_90a`; `limits` are those
+/// that its CUDA C was written for.
 ///
 /// # Errors
 /// As `lathe_device::to_spmd` for trees that are no kernels.
-pub fn ptx(module: &Module, func: &Function, kernels: &[Kernel], arch: &str) -> Result<Vec<u8>> {
+pub fn ptx(
+    module: &Module,
+    func: &Function,
+    kernels: &[Kernel],
+    arch: &str,
+    limits: Limits,
+) -> Result<Vec<u8>> {
     let machine = Machine::nvptx(arch)?;
     let inlined = calls::inline(module, func);
     let table = check_table(module, &inlined).map_err(needs::free_size)?;
     let phased = phases::to_phased(&inlined, &lathe_device::is_grid).map_err(refused)?;
-    let spmd = simplify_function(&lathe_device::to_spmd(&simplify_function(&phased), limits())?);
+    let spmd = simplify_function(&lathe_device::to_spmd(&simplify_function(&phased), limits)?);
     let func = &addresses::plain(&halves::in_floats(&expand_function(module, &spmd))).map_err(refused)?;
     let plan: Plan = lathe_device::plan(func)?;
     let ir = Ir::new(&func.name);
@@ -117,6 +119,9 @@ fn entry(e: &Emitter, k: &KernelPlan, known: &Kernel, (body, ty): (Value, Ty)) {
     e.function_attributes(f);
     ir.attribute(f, None, "convergent");
     ir.string_attribute(f, "nvvm.maxntid", &k.threads.to_string());
+    if let Some(c) = &k.cluster {
+        ir.string_attribute(f, "nvvm.cluster_dim", &format!("{},1,1", c.blocks));
+    }
     let modes: HashMap<BufId, (Mode, bool)> =
         e.func.params.iter().filter_map(|p| Some((p.array()?.id, (p.mode, p.alias.is_none())))).collect();
     let mut shared = HashSet::new();
@@ -216,6 +221,9 @@ impl Emitter<'_> {
             let blocks = read("llvm.nvvm.read.ptx.sreg.nctaid.x");
             self.device.turns = Some(Turns { block: at, blocks, memory, words: 0 });
         }
+        if let Some(c) = &k.cluster {
+            at = self.cluster(c, at);
+        }
         let mut values = Vec::new();
         // Innermost first: neighbours in its dimension are neighbours.
         for (number, (l, n)) in k.grid.iter().zip(&k.counts).enumerate().rev() {
@@ -237,14 +245,16 @@ impl Emitter<'_> {
         Ok(())
     }
 
-    /// The buffers of a block: by the code, or one piece whose size is given at the launch.
+    /// The buffers of a block, those of its cluster before them: by the code, or one piece whose size is given at the
+    /// launch.
     fn shared(&mut self, k: &KernelPlan, known: &Kernel) -> Result<()> {
         let ir = self.ir;
         let bytes = ir.int_ty(8);
         // A name as PTX has them: LLVM mends those of its own only.
         let piece = known.dynamic.then(|| ir.shared_memory(&format!("{}_shared", known.name), None));
         let mut offset = 0;
-        for b in &k.shared {
+        let of_cluster = k.cluster.iter().flat_map(|c| &c.shared).map(|b| (b, true));
+        for (b, first) in of_cluster.chain(k.shared.iter().map(|b| (b, false))) {
             let st = storage(b).map_err(refused)?;
             let count = st.extents.iter().try_fold(1u64, |n, x| n.checked_mul(x.as_int()?.max(0) as u64));
             let size = count.and_then(|n| n.max(1).checked_mul(b.elem.bytes()));
@@ -257,7 +267,7 @@ impl Emitter<'_> {
             };
             // As the host counts them.
             offset += (count.unwrap_or(0) * b.elem.bytes()).next_multiple_of(16);
-            self.array(b, ptr)?;
+            self.array(b, if first { self.of_first_block(ptr) } else { ptr })?;
         }
         Ok(())
     }

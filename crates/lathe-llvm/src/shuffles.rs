@@ -14,7 +14,8 @@ impl Emitter<'_> {
         while at < all.len() {
             let thread = self.device.threads.filter(|(_, threads)| *threads >= WARP);
             // Right behind a barrier nothing else waits for those that shuffles leave out.
-            let behind = |t: &(lathe_ir::VarId, i64)| at > 0 && waits(&all[at - 1], t.0, None);
+            let rank = self.device.rank;
+            let behind = |t: &(lathe_ir::VarId, i64)| at > 0 && waits(&all[at - 1], t.0, rank);
             let found = thread.filter(behind).and_then(|t| Some((t, halvings(&all[at..], t.0)?)));
             let found = found.filter(|((_, threads), (_, h))| {
                 let targets = h[0].targets();
@@ -98,15 +99,17 @@ impl Emitter<'_> {
     }
 
     /// The bits that the lane so much further has.
-    fn of_lane_beyond(&self, bits: Value, s: Scalar, mask: i64, half: i64, clamp: i64) -> Value {
+    pub fn of_lane_beyond(&self, bits: Value, s: Scalar, mask: i64, half: i64, clamp: i64) -> Value {
         let ir = self.ir;
         let (word, wide) = (ir.int_ty(32), ir.int_ty(64));
         let one = |v: Value| {
             let args = [ir.int(32, mask), v, ir.int(32, half), ir.int(32, clamp)];
             ir.intrinsic("llvm.nvvm.shfl.sync.down.i32", &[], &args)
         };
-        if s.bytes() == 4 {
-            return one(bits);
+        match s.bytes() {
+            4 => return one(bits),
+            8 => {}
+            _ => return ir.trunc(one(ir.zext(bits, word)), ir.type_of(bits)),
         }
         let (low, high) = (one(ir.trunc(bits, word)), one(ir.trunc(ir.lshr(bits, ir.i64(32)), word)));
         ir.or(ir.zext(low, wide), ir.shl(ir.zext(high, wide), ir.i64(32)))

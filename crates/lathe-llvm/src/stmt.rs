@@ -43,6 +43,9 @@ impl Emitter<'_> {
             }
             StmtKind::If { cond, then, other } => {
                 self.forget();
+                if let Some(a) = self.is_turn_of_warp(s) {
+                    return self.child(s, 0, |e| e.turn_of_warp(a));
+                }
                 self.branch(s, cond, then, other.as_ref())
             }
             StmtKind::While { cond, body } => {
@@ -85,9 +88,13 @@ impl Emitter<'_> {
                 self.prefetch(&place);
                 Ok(())
             }
-            StmtKind::Barrier { .. } if self.kernel => {
+            StmtKind::Barrier { of, .. } if self.kernel => {
                 self.forget();
                 self.wait_for_copies();
+                if self.device.rank == Some(*of) {
+                    self.wait_for_cluster();
+                    return Ok(());
+                }
                 let all = self.ir.i32(0);
                 self.ir.intrinsic("llvm.nvvm.barrier.cta.sync.aligned.all", &[], &[all]);
                 Ok(())
@@ -134,7 +141,7 @@ impl Emitter<'_> {
     }
 
     /// Emits one branch of an `if`, with what its condition says.
-    fn child(&mut self, s: &Stmt, child: usize, emit: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+    pub fn child(&mut self, s: &Stmt, child: usize, emit: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
         let mark = self.ranges.enter_child(s, child);
         let out = emit(self);
         self.ranges.leave(mark);

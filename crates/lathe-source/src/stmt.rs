@@ -36,8 +36,10 @@ impl Emitter<'_> {
                 self.stmt(&halves::stmt(&stores))
             }
             StmtKind::Loop(l) => self.within(s, 0, |e| e.run_loop(l, places)),
-            StmtKind::If { then, .. } if self.is_turn_of_warp(s) => self.turn_of_warp(then),
             StmtKind::If { cond, then, other } => {
+                if let Some(a) = self.is_turn_of_warp(s) {
+                    return self.turn_of_warp(a);
+                }
                 self.begin(&[cond]);
                 let c = self.uniform(cond)?;
                 self.open(format!("if ({}) {{", bare(&c)));

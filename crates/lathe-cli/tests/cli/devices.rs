@@ -105,7 +105,22 @@ fn examples_are_emitted_for_devices() {
         assert!(f.ok(&format!("emit {target} --to cuda")).stdout.contains("__global__"));
         assert!(f.ok(&format!("emit {target} --to opencl")).stdout.contains("__kernel"));
         assert!(f.ok(&format!("emit {target} --to launches")).stdout.contains("\"launches\""));
+        // Without NVRTC, by LLVM.
+        let own = ptx_by_llvm(&f, &target, "sm_90a");
+        assert!(own.contains(".target sm_90a") && own.contains("NVPTX"), "{row}: {own}");
     }
+    let long = format!("{}/devices/softmax.lathe --strategy auto --model cuda --specialize", examples());
+    for (arch, clusters) in [("sm_90a", true), ("sm_80", false)] {
+        let own = ptx_by_llvm(&f, &format!("{long} -D M=1 -D N=100000"), arch);
+        assert_eq!(own.contains(".reqnctapercluster 5, 1, 1"), clusters, "{own}");
+        assert_eq!(own.contains("mapa.shared::cluster"), clusters, "{own}");
+    }
+}
+
+fn ptx_by_llvm(f: &Folder, target: &str, arch: &str) -> String {
+    let mut c = f.command(&format!("emit {target} --to ptx --arch {arch}"));
+    let out = c.env("LATHE_NVRTC", f.path("none")).output().expect("it starts");
+    super::common::done(out).stdout
 }
 
 /// Sizes that the forms of `auto` are for, and what their code holds.

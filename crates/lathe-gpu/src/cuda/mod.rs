@@ -59,25 +59,15 @@ enum Compiler {
     Llvm,
 }
 
-/// NVRTC if there is one, and what its code is written for.
-fn compiler(arch: &str) -> Result<(Compiler, Limits), Diagnostic> {
+/// NVRTC if there is one.
+fn compiler() -> Result<Compiler, Diagnostic> {
     match nvrtc() {
-        Ok(n) => Ok((Compiler::Nvrtc(n), limits(arch))),
+        Ok(n) => Ok(Compiler::Nvrtc(n)),
         #[cfg(feature = "llvm")]
-        Err(_) => Ok((Compiler::Llvm, lathe_llvm::ptx::limits())),
+        Err(_) => Ok(Compiler::Llvm),
         #[cfg(not(feature = "llvm"))]
         Err(d) => Err(d),
     }
-}
-
-/// What code of an object was written for: cubins, which are ELF files, for the architecture.
-fn written_for(code: &[u8], arch: &str) -> Limits {
-    #[cfg(feature = "llvm")]
-    if !code.starts_with(b"\x7fELF") {
-        return lathe_llvm::ptx::limits();
-    }
-    let _ = code;
-    limits(arch)
 }
 
 /// The kernels of a source as PTX by LLVM.
@@ -90,7 +80,7 @@ fn ptx(module: &Module, func: &Function, source: &DeviceSource, arch: &str) -> R
         status: k.status,
     };
     let kernels: Vec<_> = source.kernels.iter().map(known).collect();
-    lathe_llvm::ptx::ptx(module, func, &kernels, arch)
+    lathe_llvm::ptx::ptx(module, func, &kernels, arch, limits(arch))
 }
 
 impl Engine for Cuda {
@@ -123,8 +113,8 @@ impl Engine for Cuda {
             Some(a) => a.to_string(),
             None => device(self.number)?.arch.clone(),
         };
-        let (compiler, limits) = compiler(&arch)?;
-        let source = print(module, func, Language::Cuda, limits)?;
+        let compiler = compiler()?;
+        let source = print(module, func, Language::Cuda, limits(&arch))?;
         let (stage, (code, took)) = match compiler {
             Compiler::Nvrtc(n) => {
                 let nvrtc = || n.compile(&source.source, &arch, Output::Cubin);
@@ -147,7 +137,7 @@ impl Engine for Cuda {
 
     fn load(&self, object: &Object, _: &Function) -> Result<Box<dyn Code>, Diagnostic> {
         let device = device(self.number)?;
-        let unpacked = unpack(object, Language::Cuda, &|code| written_for(code, &device.arch))?;
+        let unpacked = unpack(object, Language::Cuda, limits(&device.arch))?;
         Ok(Box::new(Loaded::new(Kernels::load(Arc::new(unpacked), Opened::Cuda(device))?)))
     }
 
@@ -164,8 +154,8 @@ impl Engine for Cuda {
     ) -> Result<Vec<u8>, Diagnostic> {
         let arch = architecture(options).unwrap_or(USUAL);
         if form == "ptx" {
-            let (compiler, limits) = compiler(arch)?;
-            let source = emit(module, func, Language::Cuda, limits)?;
+            let compiler = compiler()?;
+            let source = emit(module, func, Language::Cuda, limits(arch))?;
             return match compiler {
                 Compiler::Nvrtc(n) => n.compile(&source.source, arch, Output::Ptx),
                 #[cfg(feature = "llvm")]

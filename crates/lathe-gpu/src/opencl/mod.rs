@@ -69,7 +69,7 @@ impl Engine for OpenCl {
 
     fn load(&self, object: &Object, _: &Function) -> Result<Box<dyn Code>, Diagnostic> {
         let d = device(self.number)?;
-        let unpacked = unpack(object, Language::OpenCl, &|_| d.limits())?;
+        let unpacked = unpack(object, Language::OpenCl, d.limits())?;
         Ok(Box::new(Loaded::new(Kernels::load(Arc::new(unpacked), Opened::OpenCl(d))?)))
     }
 

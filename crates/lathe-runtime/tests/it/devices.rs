@@ -95,10 +95,15 @@ fn compiles(m: &lathe_ir::Module, f: &lathe_ir::Function) {
     }
 }
 
-/// Without NVRTC: PTX with the kernels that the host starts, and barriers where they wait.
+/// A function as PTX by LLVM, and the CUDA C that it stands for.
 #[cfg(feature = "llvm")]
-fn becomes_ptx(m: &lathe_ir::Module, f: &lathe_ir::Function, arch: &str) {
-    let source = emit(m, f, Language::Cuda, lathe_llvm::ptx::limits()).unwrap_or_else(|d| panic!("{d}"));
+fn ptx_of(
+    m: &lathe_ir::Module,
+    f: &lathe_ir::Function,
+    arch: &str,
+) -> (String, lathe_source::device::DeviceSource) {
+    let limits = Limits { cluster: lathe_target::cluster_blocks(arch), ..Limits::default() };
+    let source = emit(m, f, Language::Cuda, limits).unwrap_or_else(|d| panic!("{d}"));
     let known = |k: &lathe_source::device::DeviceKernel| lathe_llvm::ptx::Kernel {
         name: k.name.clone(),
         dynamic: k.dynamic,
@@ -106,8 +111,31 @@ fn becomes_ptx(m: &lathe_ir::Module, f: &lathe_ir::Function, arch: &str) {
         status: k.status,
     };
     let kernels: Vec<_> = source.kernels.iter().map(known).collect();
-    let text = lathe_llvm::ptx::ptx(m, f, &kernels, arch).unwrap_or_else(|d| panic!("{}: {d:?}", f.name));
-    let text = String::from_utf8(text).expect("PTX is text");
+    let text = lathe_llvm::ptx::ptx(m, f, &kernels, arch, limits);
+    let text = text.unwrap_or_else(|d| panic!("{}: {d:?}", f.name));
+    (String::from_utf8(text).expect("PTX is text"), source)
+}
+
+/// Where the assembler of PTX is, if it is on the machine: on the path, or where `scripts/setup.sh` puts it.
+#[cfg(feature = "llvm")]
+fn assembler() -> Option<&'static std::path::Path> {
+    use std::path::{Path, PathBuf};
+    static FOUND: std::sync::OnceLock<Option<PathBuf>> = std::sync::OnceLock::new();
+    let find = || {
+        let home = || Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache"));
+        let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).or_else(home);
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let own = cache.map(|c| c.join("lathe-ptxas/nvidia/cu13/bin"));
+        let all: Vec<PathBuf> = std::env::split_paths(&path).chain(own).collect();
+        all.into_iter().map(|folder| folder.join("ptxas")).find(|p| p.is_file())
+    };
+    FOUND.get_or_init(find).as_deref().map(Path::new)
+}
+
+/// Without NVRTC: PTX with the kernels that the host starts, and barriers where they wait.
+#[cfg(feature = "llvm")]
+fn becomes_ptx(m: &lathe_ir::Module, f: &lathe_ir::Function, arch: &str) {
+    let (text, source) = ptx_of(m, f, arch);
     // LLVM keeps names of memory whose size the launch gives, and PTX's have no dots.
     let named =
         |l: &str| l.starts_with(".extern .shared") && l.rsplit(' ').next().is_some_and(|n| n.contains('.'));
@@ -125,12 +153,28 @@ fn becomes_ptx(m: &lathe_ir::Module, f: &lathe_ir::Function, arch: &str) {
             k.name
         );
         assert!(own.contains(&format!(".maxntid {}", plan.threads)), "{own}");
-        let mut waits = false;
+        // Threads wait for those of their block, or of all blocks of their cluster, which the launch makes one.
+        let rank = plan.cluster.as_ref().map(|c| c.rank.id);
+        let (mut waits, mut of_cluster) = (false, false);
         lathe_ir::visit::walk(&plan.body, &mut |s, _| {
-            waits |= matches!(s.kind(), lathe_ir::StmtKind::Barrier { .. });
-            !waits
+            if let lathe_ir::StmtKind::Barrier { of, .. } = s.kind() {
+                of_cluster |= Some(*of) == rank;
+                waits |= Some(*of) != rank;
+            }
+            true
         });
         assert!(!waits || own.contains("bar.sync"), "{own}");
+        assert_eq!(of_cluster, own.contains("barrier.cluster.wait"), "{own}");
+        let together = plan.cluster.as_ref().map(|c| format!(".reqnctapercluster {}", c.blocks));
+        assert!(together.is_none_or(|t| own.contains(&t)), "{own}");
+    }
+    if let Some(ptxas) = assembler() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (from, to) = (folder.path().join("k.ptx"), folder.path().join("k.cubin"));
+        std::fs::write(&from, &text).expect("a file");
+        let mut c = std::process::Command::new(ptxas);
+        let out = c.arg(format!("-arch={arch}")).arg("-o").arg(&to).arg(&from).output().expect("ptxas starts");
+        assert!(out.status.success(), "{}\n{text}", String::from_utf8_lossy(&out.stderr));
     }
 }
 

@@ -10,10 +10,10 @@ use crate::atomics::Element;
 use crate::emit::{Emitter, Result, Turns, Var, ill_formed};
 use crate::helpers::memory_type;
 use crate::writer::bare;
-use lathe_device::turns::in_order;
+use lathe_device::turns::of_first_thread;
 use lathe_diagnostics::Places;
 use lathe_ir::stmt::{Atomic, AtomicOp};
-use lathe_ir::{BinOp, ExprKind, Stmt};
+use lathe_ir::Stmt;
 
 /// Threads of a warp.
 const WARP: i64 = 32;
@@ -39,30 +39,25 @@ impl Emitter<'_> {
         block
     }
 
-    /// Whether the first thread makes an update in order, and nothing else, where all of its warp are there.
-    pub(crate) fn is_turn_of_warp(&self, s: &Stmt) -> bool {
-        let Some(d) = self.device.filter(|d| d.language == Language::Cuda && d.threads >= WARP) else {
-            return false;
-        };
-        let first = s.as_if().filter(|i| i.2.is_none()).is_some_and(|(cond, then, _)| {
-            let here = match cond.kind() {
-                ExprKind::Binary(BinOp::Eq, a, b) => a.as_var() == Some(d.thread) && b.as_int() == Some(0),
-                _ => false,
-            };
-            here && in_order(then).is_some()
-        });
-        first && self.turns.is_some()
+    /// The update in order that the first thread makes, and nothing else, where all of its warp are there.
+    pub(crate) fn is_turn_of_warp<'s>(&self, s: &'s Stmt) -> Option<&'s Atomic> {
+        let d = self.device.filter(|d| d.language == Language::Cuda && d.threads >= WARP)?;
+        of_first_thread(s, d.thread).filter(|_| self.turns.is_some())
     }
 
     /// The update that the first thread makes, by its warp.
-    pub(crate) fn turn_of_warp(&mut self, then: &Stmt) -> Result<()> {
-        let (Some(a), Some(d)) = (in_order(then), self.device) else {
-            return Err(ill_formed("a warp without an update"));
-        };
+    pub(crate) fn turn_of_warp(&mut self, a: &Atomic) -> Result<()> {
+        let d = self.device.ok_or_else(|| ill_formed("a warp without a device"))?;
         let thread = self.vars.get(&d.thread).map(|v| v.name.clone());
         let thread = thread.ok_or_else(|| ill_formed("a kernel without threads"))?;
         self.open(format!("if ({thread} < {WARP}) {{"));
+        // All lanes compute what the first one adds.
+        let first = |e: &mut Self, name: &str| {
+            e.vars.get_mut(&d.thread).into_iter().for_each(|v| v.name = name.to_string());
+        };
+        first(self, "0");
         let (e, values, _) = self.touched(a, &Places::none())?;
+        first(self, &thread);
         let turn = self.turn(a, &e, &values[0])?;
         self.open(format!("if ({} > 0) {{", turn.block));
         self.line(format!("if ({thread} == 0) {{ {} }}", turn.publish(OWN, &turn.mine)));

@@ -47,6 +47,15 @@ fn blocks_of_a_cluster_share_rows() {
         let source = emit(&m, &f, Language::Cuda, WITH).unwrap().source;
         assert!(source.contains(&format!("__cluster_dims__({blocks}, 1, 1)")), "{source}");
         assert_eq!(source.matches("    lathe_cluster_barrier();").count(), 3, "{source}");
+        #[cfg(feature = "llvm")]
+        {
+            let (ptx, _) = ptx_of(&m, &f, "sm_90a");
+            for holds in ["mapa.shared::cluster", "ld.shared::cluster", "st.shared::cluster"] {
+                assert!(ptx.contains(holds), "{holds}: {ptx}");
+            }
+            assert_eq!(ptx.matches("barrier.cluster.arrive").count(), 3, "{ptx}");
+            assert!(!ptx_of(&m, &f, "sm_80").0.contains("cluster"));
+        }
         // More blocks than a cluster has, and devices without any: one block has all threads.
         for limits in [Limits::default(), Limits { cluster: blocks - 1, ..WITH }] {
             let source = emit(&m, &f, Language::Cuda, limits).unwrap().source;
