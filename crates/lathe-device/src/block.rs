@@ -472,10 +472,6 @@ impl Block<'_> {
             let text = "a barrier whose loop is not a thread loop of this kernel";
             return Err(Diagnostic::error(codes::DIVERGENT, text).at_places(s.places(), "here"));
         }
-        // What is proved needs no status, for which threads would have to leave.
-        if matches!(s.kind(), StmtKind::Check { cond, .. } if cond.as_bool() == Some(true)) {
-            return Ok(Stmt::empty());
-        }
         let mut new = Vec::new();
         for (k, c) in s.children().enumerate() {
             let mark = self.ranges.enter_child(s, k);

@@ -13,6 +13,7 @@
 //! Both are trees or plain data, so that all of it but speed is tested with the interpreter.
 
 mod block;
+mod checks;
 mod cluster;
 pub mod codes;
 pub mod copies;

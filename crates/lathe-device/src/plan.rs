@@ -105,6 +105,33 @@ impl Plan {
         }
         any(&self.items)
     }
+
+    /// For each kernel, whether one that may fail can have run before it.
+    pub fn follows(&self, fails: &[bool]) -> Vec<bool> {
+        let mut out = vec![false; self.kernels.len()];
+        follows(&self.items, fails, false, &mut out);
+        out
+    }
+}
+
+/// Whether a kernel may have failed behind these items, if one `may` have before them.
+fn follows(items: &[Item], fails: &[bool], may: bool, out: &mut [bool]) -> bool {
+    items.iter().fold(may, |may, item| match item {
+        Item::Launch(n) => {
+            out[*n] |= may;
+            may || fails[*n]
+        }
+        Item::Alloc { body, .. } | Item::Let { body, .. } => follows(body, fails, may, out),
+        Item::Loop { body, .. } => {
+            let once = follows(body, fails, may, out);
+            follows(body, fails, once, out)
+        }
+        Item::If { then, other, .. } => {
+            let one = follows(then, fails, may, out);
+            follows(other, fails, may, out) || one
+        }
+        Item::Check { .. } => may,
+    })
 }
 
 /// The plan of what [`crate::to_spmd`] made.

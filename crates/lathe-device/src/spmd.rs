@@ -44,7 +44,7 @@ pub fn to_spmd(func: &Function, limits: Limits) -> Result<Function> {
     let classes = classes(func);
     let mut host =
         Host { classes: &classes, limits, next_id: func.next_id, ranges: Ranges::of_function(func) };
-    let body = host.stmt(&func.body)?;
+    let body = host.stmt(&crate::checks::without_proved(&func.body))?;
     Ok(Function { body, stage: Stage::Machine, next_id: host.next_id, ..func.clone() })
 }
 
@@ -182,6 +182,12 @@ impl Host<'_> {
     fn one_block(&mut self, s: &Stmt) -> Result<Stmt> {
         if does_nothing(s) {
             return Ok(Stmt::empty());
+        }
+        let all = s.as_seq().map_or_else(|| vec![s.clone()], <[Stmt]>::to_vec);
+        let spread: Option<Vec<Stmt>> =
+            all.iter().map(|c| crate::checks::spread(c, &mut |name| self.fresh(name))).collect();
+        if let Some(spread) = spread.filter(|all| !all.is_empty()) {
+            return spread.iter().map(|c| self.kernel(c)).collect::<Result<Vec<_>>>().map(Stmt::seq);
         }
         let binder = self.fresh("block");
         self.kernel(&Stmt::of(StmtKind::Loop(Loop {

@@ -280,6 +280,9 @@ impl Launcher for Session<'_> {
             arguments.push(Argument::Memory(memory, 0));
         }
         if let (true, Some(status)) = (l.kernel.status, self.status) {
+            if l.kernel.after == Some(1) {
+                self.queue.0.copy((status, 0), (status, 4), 4)?;
+            }
             arguments.push(Argument::Memory(status, 0));
         }
         let number = |n: u64, what: &str| {

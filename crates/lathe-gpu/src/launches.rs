@@ -13,7 +13,8 @@ use std::fmt::Write;
 const MOST: usize = 100_000;
 
 /// The launches of a function whose sizes are known: `arrays` (its parameters, in order), `buffers` (memory to give),
-/// and `launches` (kernel, blocks, threads, bytes of shared memory that are asked for at the launch, arguments).
+/// and `launches` (kernel, blocks, threads, bytes of shared memory that are asked for at the launch, the word of the status that
+/// is looked at first, arguments).
 ///
 /// # Errors
 /// `E0846` for unknown sizes, and for more launches than fit a file.
@@ -104,12 +105,13 @@ impl Launcher for List {
         }
         let dynamic = if l.kernel.dynamic { l.kernel.shared_bytes } else { 0 };
         self.launches.push(format!(
-            "{{\"kernel\": {:?}, \"blocks\": {}, \"threads\": {}, \"dynamic_shared\": {dynamic}, \"turns\": {}, \"status\": {}, \"arguments\": [{}]}}",
+            "{{\"kernel\": {:?}, \"blocks\": {}, \"threads\": {}, \"dynamic_shared\": {dynamic}, \"turns\": {}, \"status\": {}, \"after\": {}, \"arguments\": [{}]}}",
             l.kernel.name,
             l.blocks,
             l.threads,
             l.turns,
             l.kernel.status,
+            l.kernel.after.map_or("null".to_string(), |word| word.to_string()),
             arguments.join(", ")
         ));
         Ok(())

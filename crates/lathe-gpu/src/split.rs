@@ -221,6 +221,10 @@ impl Launcher for Split<'_> {
         let count = self.run.team.len() as u64;
         let device = (self.around.last().copied().unwrap_or(0) % count) as usize;
         let kernels = &self.run.team[device];
+        // Each launch has a status of its own here: what must not run after a failure waits.
+        if l.kernel.after.is_some() {
+            self.events.iter().try_for_each(|event| self.executor.finish_event(*event))?;
+        }
         let mut accesses = Vec::new();
         let mut places = Vec::new();
         for r in kernels.reach(l.number, l.known).iter() {

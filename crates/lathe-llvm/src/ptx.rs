@@ -33,6 +33,8 @@ pub struct Kernel {
     pub turns: bool,
     /// The last parameter is the place of a status.
     pub status: bool,
+    /// The kernel does nothing if this word of the status is not 0.
+    pub after: Option<u32>,
 }
 
 /// The kernels of a function, phased or SPMD, as the text of PTX for an architecture such as `sm_90a`; `limits` are those
@@ -149,9 +151,16 @@ fn entry(e: &Emitter, k: &KernelPlan, known: &Kernel, (body, ty): (Value, Ty)) {
         }
     }
     ir.at_end(ir.block(f, "entry"));
+    let done = ir.block(f, "done");
+    if let Some(word) = known.after {
+        let at = ir.element(ir.int_ty(32), ir.param(f, arguments), ir.i64(i64::from(word)));
+        let before = ir.atomic_load(ir.int_ty(32), at, LLVMAtomicOrdering::LLVMAtomicOrderingMonotonic, 4);
+        let go_on = ir.block(f, "body");
+        ir.likely_br(ir.icmp(I::LLVMIntEQ, before, ir.i32(lathe_abi::status::OK)), go_on, done);
+        ir.at_end(go_on);
+    }
     let mut args: Vec<Value> = (0..arguments).map(|n| ir.param(f, n)).collect();
     let status = ir.call(ty, body, &mut args);
-    let done = ir.block(f, "done");
     if known.status {
         let fail = ir.block(f, "fail");
         ir.likely_br(ir.icmp(I::LLVMIntEQ, status, ir.i32(lathe_abi::status::OK)), done, fail);

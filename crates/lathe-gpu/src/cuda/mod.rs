@@ -78,6 +78,7 @@ fn ptx(module: &Module, func: &Function, source: &DeviceSource, arch: &str) -> R
         dynamic: k.dynamic,
         turns: k.turns > 0,
         status: k.status,
+        after: k.after,
     };
     let kernels: Vec<_> = source.kernels.iter().map(known).collect();
     lathe_llvm::ptx::ptx(module, func, &kernels, arch, limits(arch))

@@ -4,6 +4,7 @@
 //! runs OpenCL on CPUs.
 
 mod atomics;
+mod checked;
 mod clusters;
 mod owners;
 mod random;
@@ -109,6 +110,7 @@ fn ptx_of(
         dynamic: k.dynamic,
         turns: k.turns > 0,
         status: k.status,
+        after: k.after,
     };
     let kernels: Vec<_> = source.kernels.iter().map(known).collect();
     let text = lathe_llvm::ptx::ptx(m, f, &kernels, arch, limits);

@@ -46,6 +46,10 @@ pub struct DeviceKernel {
     /// Before that comes the address of that many words of 64 bits per block, and one more, all 0 before the launch;
     /// none if it is 0.
     pub turns: u64,
+    /// The kernel does nothing if this word of the status is not 0: a kernel before it has failed, and what that one checked
+    /// does not hold. It is word 1 where threads of this kernel may fail themselves while others, which they wait for, look:
+    /// then the launch begins with a copy of word 0 there.
+    pub after: Option<u32>,
 }
 
 /// What [`emit`] makes.
@@ -119,7 +123,7 @@ pub fn print(module: &Module, func: &Function, language: Language, limits: Limit
     let mut e = Emitter::new(module, &lowered, &table);
     e.names = Names::of_devices();
     let arrays = Arrays::of(&lowered);
-    let (mut texts, mut kernels) = (Vec::new(), Vec::new());
+    let mut printed = Vec::new();
     let base = e.names.clone();
     for (number, k) in plan.kernels.iter().enumerate() {
         e.names = base.clone();
@@ -134,7 +138,12 @@ pub fn print(module: &Module, func: &Function, language: Language, limits: Limit
             Language::Cuda => lathe_device::copies::overlapping(&lowered, k),
             Language::OpenCl => Default::default(),
         };
-        let (kernel, text) = kernel(&mut e, k, language, name, &arrays)?;
+        printed.push(kernel(&mut e, k, language, name, &arrays)?);
+    }
+    let fails: Vec<bool> = printed.iter().map(|p| p.kernel.status).collect();
+    let (mut texts, mut kernels) = (Vec::new(), Vec::new());
+    for (p, follows) in printed.into_iter().zip(plan.follows(&fails)) {
+        let (kernel, text) = p.finish(language, follows);
         kernels.push(kernel);
         texts.push(text);
     }
@@ -163,13 +172,43 @@ impl Arrays {
     }
 }
 
+/// A kernel whose place among the others is not looked at yet.
+struct Printed {
+    kernel: DeviceKernel,
+    /// What stands before its name, its parameters but the status, and what is between the braces.
+    head: String,
+    params: Vec<String>,
+    body: String,
+    /// Threads, or blocks, wait for one another.
+    barriers: bool,
+}
+
+impl Printed {
+    /// The kernel; one that follows others that may fail asks first whether one has.
+    fn finish(self, language: Language, follows: bool) -> (DeviceKernel, String) {
+        let Printed { mut kernel, head, mut params, body, barriers } = self;
+        let mut first = String::new();
+        if follows {
+            let word = u32::from(kernel.status && barriers);
+            kernel.after = Some(word);
+            kernel.status = true;
+            first = format!("    if (lathe_status[{word}] != 0) return;\n");
+        }
+        if kernel.status {
+            params.push(language.pointer("int32_t", false, false) + "lathe_status");
+        }
+        let text = format!("{head} {}({}) {{\n{first}{body}}}\n", kernel.name, params.join(", "));
+        (kernel, text)
+    }
+}
+
 fn kernel(
     e: &mut Emitter,
     k: &KernelPlan,
     language: Language,
     name: String,
     arrays: &Arrays,
-) -> Result<(DeviceKernel, String)> {
+) -> Result<Printed> {
     let barriers = contains(&k.body, &|s| matches!(s.kind(), StmtKind::Barrier { .. }));
     if (barriers || k.turns) && contains(&k.body, &|s| matches!(s.kind(), StmtKind::Check { .. })) {
         let text = "a device does not take a check in a kernel whose threads wait for one another";
@@ -221,15 +260,9 @@ fn kernel(
         params.push(language.pointer("uint64_t", false, true) + "lathe_turns");
     }
     let status = body.contains("lathe_status");
-    if status {
-        params.push(match language {
-            Language::Cuda => "int32_t *lathe_status".to_string(),
-            Language::OpenCl => "__global int32_t *lathe_status".to_string(),
-        });
-    }
-    let head = format!("{} {name}({})", language.kernel(k.threads, cluster::size(k)), params.join(", "));
-    let text = format!("{head} {{\n{body}}}\n");
-    Ok((DeviceKernel { name, shared_bytes, dynamic, status, turns }, text))
+    let head = language.kernel(k.threads, cluster::size(k));
+    let kernel = DeviceKernel { name, shared_bytes, dynamic, status, turns, after: None };
+    Ok(Printed { kernel, head, params, body, barriers })
 }
 
 /// The block's place in the grid, and the thread's in the block.
