@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes benches/device/bundle: for every row of benches/device/rows.json a cubin and the list of its launches. With
-# benches/device/rows.py they run on a machine that has a driver, Python and PyTorch, and nothing of Lathe.
+# benches/device/rows.py and benches/device/rivals they run on a machine that has a driver, Python and PyTorch, and nothing of Lathe.
 #   scripts/device_bundle.sh [ARCH]            LATHE names the command, if it is built already.
 #   scripts/device_bundle.sh ARCH small        benches/device/small of small.json instead, for sanitize.py
 set -euo pipefail

@@ -33,11 +33,7 @@ pub struct Unpacked {
 ///
 /// # Errors
 /// `E0705` for bytes of another kind.
-pub fn unpack(
-    object: &Object,
-    language: Language,
-    limits: Limits,
-) -> Result<Unpacked, Diagnostic> {
+pub fn unpack(object: &Object, language: Language, limits: Limits) -> Result<Unpacked, Diagnostic> {
     let refuse = |why: &str| Diagnostic::error(codes::OBJECT, format!("loading `{}`: {why}", object.symbol));
     let (length, rest) = object.bytes.split_at_checked(8).ok_or_else(|| refuse("it is too short"))?;
     let length = length.try_into().map(u64::from_le_bytes).unwrap_or(u64::MAX);

@@ -95,7 +95,7 @@ impl Emitter<'_> {
         if !ir.is_zero(is_zero) {
             let bad = if width.is_some() { self.any_lane(is_zero) } else { is_zero };
             self.fail_if(bad, ir.i32(status::DIVISION_BY_ZERO));
-            if width.is_some() {
+            if width.is_some() || self.device.failed.is_some() {
                 b = ir.select(is_zero, one, b);
             }
         }

@@ -111,6 +111,8 @@ pub struct Device {
     pub threads: Option<(VarId, i64)>,
     /// The block's number in its cluster.
     pub rank: Option<VarId>,
+    /// Where a thread keeps its status, if threads wait for one another: all of them go on.
+    pub failed: Option<Value>,
     /// Stores that copy units may do.
     pub copies: HashSet<Label>,
     /// Blocks that make updates in their order.
@@ -207,6 +209,13 @@ impl<'a> Emitter<'a> {
     /// Leaves the function with a status if the condition holds; code goes on where it does not.
     pub fn fail_if(&mut self, cond: Value, status: Value) {
         if self.ir.as_const(cond) == Some(0) {
+            return;
+        }
+        if let Some(place) = self.device.failed {
+            let ir = self.ir;
+            let old = ir.load(ir.int_ty(32), place, 4);
+            let none = ir.icmp(llvm_sys::LLVMIntPredicate::LLVMIntEQ, old, ir.i32(lathe_abi::status::OK));
+            ir.store(ir.select(ir.and(cond, none), status, old), place, 4);
             return;
         }
         let (go_on, here) = (self.block("ok"), self.ir.here());

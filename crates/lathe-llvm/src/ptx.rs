@@ -193,6 +193,19 @@ impl Emitter<'_> {
                 self.array(b, self.ir.param(function, n))?;
             }
         }
+        let ir = self.ir;
+        let mut barriers = known.turns;
+        walk(&k.body, &mut |s, _| {
+            barriers |= matches!(s.kind(), StmtKind::Barrier { .. });
+            !barriers
+        });
+        if barriers {
+            ir.at_end(self.frame.allocas);
+            let place = ir.alloca(ir.int_ty(32), 4);
+            ir.store(ir.i32(lathe_abi::status::OK), place, 4);
+            ir.at_end(code);
+            self.device.failed = Some(place);
+        }
         let turns = known.turns.then(|| self.ir.param(function, k.arguments.len()));
         self.numbers(k, known, turns)?;
         self.shared(k, known)?;
@@ -201,6 +214,10 @@ impl Emitter<'_> {
         let halving = |s: &Stmt| Halving::of(s, thread).is_some();
         let body = reductions::within(self.module, &k.body, &mut self.device.next_id, &halving);
         self.stmt(&halves::stmt(&body))?;
+        if let Some(place) = self.device.failed.take() {
+            let status = ir.load(ir.int_ty(32), place, 4);
+            self.fail_if(ir.icmp(I::LLVMIntNE, status, ir.i32(lathe_abi::status::OK)), status);
+        }
         self.finish(code);
         Ok(())
     }

@@ -141,7 +141,12 @@ impl Emitter<'_> {
     }
 
     /// Emits one branch of an `if`, with what its condition says.
-    pub fn child(&mut self, s: &Stmt, child: usize, emit: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+    pub fn child(
+        &mut self,
+        s: &Stmt,
+        child: usize,
+        emit: impl FnOnce(&mut Self) -> Result<()>,
+    ) -> Result<()> {
         let mark = self.ranges.enter_child(s, child);
         let out = emit(self);
         self.ranges.leave(mark);

@@ -44,9 +44,11 @@ impl Emitter<'_> {
                 let c = self.uniform(cond)?;
                 self.open(format!("if ({}) {{", bare(&c)));
                 self.within(s, 0, |e| e.stmt(then))?;
+                self.end_of_branch(then);
                 if let Some(other) = other {
                     self.close("} else {");
                     self.within(s, 1, |e| e.stmt(other))?;
+                    self.end_of_branch(other);
                 }
                 self.close("}");
                 Ok(())

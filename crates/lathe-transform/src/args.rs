@@ -195,9 +195,17 @@ pub fn usage(signature: &RuleSignature) -> String {
 pub fn as_int(rule: &str, name: &str, arg: &Arg, span: Option<Span>) -> Result<i64, Refusal> {
     match arg {
         Arg::Int(v) => Ok(*v),
-        other => Err(wrong(format!("`{name}` of `{rule}` is an integer, not `{other}`"), span)
-            .help("give a number or a parameter of the strategy")
-            .into_refusal(rule)),
+        other => {
+            let help = match other {
+                Arg::Data(_) => {
+                    "what sizes give is a number where they are compiled in (`--specialize -D N=1024`); \
+                     for any sizes, give a number or a parameter of the strategy"
+                }
+                _ => "give a number or a parameter of the strategy",
+            };
+            let d = wrong(format!("`{name}` of `{rule}` is an integer, not `{other}`"), span);
+            Err(d.help(help).into_refusal(rule))
+        }
     }
 }
 

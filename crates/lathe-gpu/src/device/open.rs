@@ -389,6 +389,11 @@ impl Device {
             );
             return Err(Diagnostic::error(codes::ARGUMENTS, text));
         }
+        // Places of buffers of other devices would mean nothing beside these.
+        arguments.iter().try_for_each(|a| match &a.0 {
+            What::Array { part, .. } => self.owns(part),
+            What::Scalar { .. } => Ok(()),
+        })?;
         // SAFETY: scalars are values of the arguments, which are borrowed here.
         let known: Known = match unsafe { crate::call::known(&kernels.unpacked, shapes) }? {
             Ok(known) => known,
@@ -457,11 +462,16 @@ impl Device {
         Ok(Launch { shared: Arc::clone(&self.shared), event })
     }
 
-    pub(crate) fn access(&self, part: &Part, mode: lathe_host::Mode) -> Result<Access, Diagnostic> {
+    fn owns(&self, part: &Part) -> Result<(), Diagnostic> {
         if part.of != Arc::as_ptr(&self.shared) as usize {
             let d = Diagnostic::error(codes::ARGUMENTS, "a buffer belongs to other devices than the launch");
             return Err(d.help("make the buffer of the same `Devices`"));
         }
+        Ok(())
+    }
+
+    pub(crate) fn access(&self, part: &Part, mode: lathe_host::Mode) -> Result<Access, Diagnostic> {
+        self.owns(part)?;
         Ok(Access { buffer: part.buffer, range: part.range.clone(), mode })
     }
 

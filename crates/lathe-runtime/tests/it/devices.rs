@@ -175,7 +175,8 @@ fn becomes_ptx(m: &lathe_ir::Module, f: &lathe_ir::Function, arch: &str) {
         let (from, to) = (folder.path().join("k.ptx"), folder.path().join("k.cubin"));
         std::fs::write(&from, &text).expect("a file");
         let mut c = std::process::Command::new(ptxas);
-        let out = c.arg(format!("-arch={arch}")).arg("-o").arg(&to).arg(&from).output().expect("ptxas starts");
+        let out =
+            c.arg(format!("-arch={arch}")).arg("-o").arg(&to).arg(&from).output().expect("ptxas starts");
         assert!(out.status.success(), "{}\n{text}", String::from_utf8_lossy(&out.stderr));
     }
 }

@@ -209,7 +209,7 @@ fn kernel(
     name: String,
     arrays: &Arrays,
 ) -> Result<Printed> {
-    let barriers = contains(&k.body, &|s| matches!(s.kind(), StmtKind::Barrier { .. }));
+    let barriers = has_barrier(&k.body);
     if (barriers || k.turns) && contains(&k.body, &|s| matches!(s.kind(), StmtKind::Check { .. })) {
         let text = "a device does not take a check in a kernel whose threads wait for one another";
         return Err(Diagnostic::error(lathe_device::codes::NO_KERNEL, text).help(
@@ -345,6 +345,15 @@ fn elements(b: &Buffer) -> Result<i64> {
 }
 
 impl Emitter<'_> {
+    /// Ends a branch. PoCL's loops over work items (its method `loopvec`) do not end where one with a barrier ends without.
+    pub(crate) fn end_of_branch(&mut self, branch: &Stmt) {
+        if let Some(d) = self.device.filter(|d| d.language == Language::OpenCl)
+            && has_barrier(branch)
+        {
+            self.line(d.language.barrier());
+        }
+    }
+
     /// A buffer of one thread.
     pub(crate) fn thread_array(&mut self, language: Language, b: &Arc<Buffer>, body: &Stmt) -> Result<()> {
         let n = elements(b)?;
@@ -359,6 +368,11 @@ impl Emitter<'_> {
         };
         Ok(())
     }
+}
+
+/// Whether threads wait for one another inside.
+fn has_barrier(s: &Stmt) -> bool {
+    contains(s, &|s| matches!(s.kind(), StmtKind::Barrier { .. }))
 }
 
 fn contains(s: &Stmt, wanted: &dyn Fn(&Stmt) -> bool) -> bool {

@@ -12,8 +12,8 @@ use crate::helpers::memory_type;
 use crate::writer::bare;
 use lathe_device::turns::of_first_thread;
 use lathe_diagnostics::Places;
-use lathe_ir::stmt::{Atomic, AtomicOp};
 use lathe_ir::Stmt;
+use lathe_ir::stmt::{Atomic, AtomicOp};
 
 /// Threads of a warp.
 const WARP: i64 = 32;
@@ -55,7 +55,7 @@ impl Emitter<'_> {
         let first = |e: &mut Self, name: &str| {
             e.vars.get_mut(&d.thread).into_iter().for_each(|v| v.name = name.to_string());
         };
-        first(self, "0");
+        first(self, "INT64_C(0)");
         let (e, values, _) = self.touched(a, &Places::none())?;
         first(self, &thread);
         let turn = self.turn(a, &e, &values[0])?;

@@ -35,6 +35,14 @@ fn what_a_check_does_not_hold_for_is_not_run() {
             assert_eq!(words, [None, Some(0), Some(after)], "{}", source.source);
             assert!(source.source.contains(&format!("if (lathe_status[{after}] != 0) return;")));
         }
+        #[cfg(feature = "llvm")]
+        if phased {
+            // Nobody leaves between the first barrier and the last one.
+            let (ptx, _) = ptx_of(&m, &f, "sm_90a");
+            let waits: Vec<_> = ptx.match_indices("bar.sync").map(|(at, _)| at).collect();
+            assert!(!ptx[waits[0]..waits[waits.len() - 1]].contains("ret;"), "{ptx}");
+            assert!(ptx[waits[waits.len() - 1]..].contains("cas"), "{ptx}");
+        }
         let kernel = compile(opencl(), &m, &f, &Options::default()).expect("a kernel");
         let pool = Pool::new(1).expect("a pool");
         // One number that is no element, one that no memory has, one divisor of 0.

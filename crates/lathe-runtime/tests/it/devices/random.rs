@@ -15,8 +15,6 @@ struct Maker {
     threads: i64,
     /// Blocks of a cluster, which share the threads.
     blocks: i64,
-    /// What is made now is under a condition: in a loop, PoCL 3.1 takes no barriers there.
-    conditional: bool,
     /// Numbers that labels and loops have so far.
     names: u32,
     out: String,
@@ -65,7 +63,6 @@ impl Maker {
         let n = self.threads;
         let l = self.name();
         let most = match deep {
-            _ if self.conditional && !around.is_empty() => 5,
             0 => 7,
             _ => 9,
         };
@@ -124,9 +121,7 @@ impl Maker {
             }
             _ => {
                 self.out += &format!("if (g + {l}) % 2 == 0 {{\n");
-                let outer = std::mem::replace(&mut self.conditional, true);
                 self.phase(around, deep - 1);
-                self.conditional = outer;
                 "}\n".to_string()
             }
         };
@@ -135,14 +130,7 @@ impl Maker {
 }
 
 fn tree(seed: u64) -> String {
-    let mut m = Maker {
-        random: Random::new(seed),
-        threads: 0,
-        blocks: 1,
-        conditional: false,
-        names: 0,
-        out: String::new(),
-    };
+    let mut m = Maker { random: Random::new(seed), threads: 0, blocks: 1, names: 0, out: String::new() };
     m.below(1);
     m.threads = [64, 32, 48, 7][m.below(4) as usize];
     m.blocks = [1, 2, 4][m.below(3) as usize];

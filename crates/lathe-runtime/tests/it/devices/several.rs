@@ -212,7 +212,7 @@ fn what_is_wrong_is_refused() {
     let (team, other) = (devices(2), devices(2));
     let kernel = kernel(SCALE);
     let x = Buffer::from_slice(&team, &[1f32; 8]).expect("a buffer");
-    let _first = Buffer::<f32>::new(&other, 8).expect("a buffer");
+    // The first buffer of the others has the number of `x`.
     let y = Buffer::<f32>::new(&other, 8).expect("a buffer");
     let d = start_on(&kernel, &team, &[2.0f32.into(), (&x).into_part(), (&y).into_part()]).err();
     assert_eq!(d.expect("other devices").code, lathe_runtime::device_codes::ARGUMENTS);
