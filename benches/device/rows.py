@@ -19,7 +19,7 @@ os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 
 import torch
 
-import rivals
+from rivals import of
 
 HERE = Path(__file__).parent
 cuda = ctypes.CDLL("libcuda.so.1")
@@ -135,7 +135,7 @@ def seconds(f, repeat):
 
 def measure(name, row, folder, rounds, alone, times):
     k = Kernels(name, folder)
-    got, want, rivals, moved, flops = rivals.of(row)(k)
+    got, want, rivals, moved, flops = of(row)(k)
     k()
     torch.cuda.synchronize()
     error = wrong_by(got.reshape(want.shape), want, row == "scan")
