@@ -118,7 +118,7 @@ fn is_less(a: &Expr, b: &Expr) -> bool {
 }
 
 /// An extent without its lower bound of 0.
-fn inner(e: &Expr) -> &Expr {
+pub fn inner(e: &Expr) -> &Expr {
     match e.kind() {
         ExprKind::Binary(BinOp::Max, a, b) if b.as_int() == Some(0) => a,
         ExprKind::Binary(BinOp::Max, a, b) if a.as_int() == Some(0) => b,

@@ -3,16 +3,22 @@
 //! that comes from few snapshots (`reverse::revolve`) instead of a tape with an entry for every iteration.
 
 use crate::arrays::{allocated, copy_array};
-use lathe_ir::visit::{map_accesses, map_stmts};
-use lathe_ir::{Access, BufId, Buffer, Function, Loop, Space, Stmt, StmtKind, VarId};
+use lathe_ir::visit::map_accesses;
+use lathe_ir::{Access, BufId, Buffer, Function, Space, Stmt, StmtKind, VarId};
 use std::collections::HashMap;
 use std::sync::Arc;
+
+/// Which loop of a function: by its variable, or by its number among those that have none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Which {
+    For(VarId),
+    While(usize),
+}
 
 /// A loop that is checkpointed.
 #[derive(Clone)]
 pub struct Checkpointed {
-    /// The variable of the loop.
-    pub time: VarId,
+    pub which: Which,
     pub states: Vec<State>,
 }
 
@@ -24,10 +30,10 @@ pub struct State {
     pub inner: Arc<Buffer>,
 }
 
-/// The function with copies of the arrays that loops carry, by the loops' variables.
-pub fn split(func: &mut Function, loops: Vec<(VarId, Vec<Arc<Buffer>>)>) -> Vec<Checkpointed> {
+/// The function with copies of the arrays that loops carry.
+pub fn split(func: &mut Function, loops: Vec<(Which, Vec<Arc<Buffer>>)>) -> Vec<Checkpointed> {
     let mut out = Vec::new();
-    for (time, carried) in loops {
+    for (which, carried) in loops {
         let states = carried.into_iter().map(|outer| {
             let id = func.fresh_buf();
             let space = if outer.extents.is_empty() { Space::Register } else { Space::Host };
@@ -41,18 +47,31 @@ pub fn split(func: &mut Function, loops: Vec<(VarId, Vec<Arc<Buffer>>)>) -> Vec<
         let before = copies(&mut states.iter().map(|s| (&*s.outer, &*s.inner)));
         let after = copies(&mut states.iter().map(|s| (&*s.inner, &*s.outer)));
         let inner = states.iter().map(|s| (s.outer.id, s.inner.id)).collect();
-        func.body = map_stmts(&func.body, &mut |s| match s.as_loop().filter(|l| l.binder.id == time) {
-            Some(l) => {
-                let body = renamed(&l.body, &inner);
-                let body = Stmt::seq(before.iter().cloned().chain([body]).chain(after.iter().cloned()));
-                let body = allocated(states.iter().map(|s| s.inner.clone()).collect::<Vec<_>>(), body);
-                s.with_kind(StmtKind::Loop(Loop { body, ..l.clone() }))
-            }
-            None => s,
-        });
-        out.push(Checkpointed { time, states });
+        let on_copies = |body: &Stmt| {
+            let body = renamed(body, &inner);
+            let body = Stmt::seq(before.iter().cloned().chain([body]).chain(after.iter().cloned()));
+            allocated(states.iter().map(|s| s.inner.clone()).collect::<Vec<_>>(), body)
+        };
+        func.body = in_loop(&func.body, which, &mut 0, &on_copies);
+        out.push(Checkpointed { which, states });
     }
     out
+}
+
+/// The statement with another body of one loop; `whiles` is how many loops without variable were before it.
+fn in_loop(s: &Stmt, which: Which, whiles: &mut usize, f: &dyn Fn(&Stmt) -> Stmt) -> Stmt {
+    let here = match s.kind() {
+        StmtKind::Loop(l) => which == Which::For(l.binder.id),
+        StmtKind::While { .. } => {
+            *whiles += 1;
+            which == Which::While(*whiles - 1)
+        }
+        _ => false,
+    };
+    let new: Vec<Stmt> = s.children().map(|c| in_loop(c, which, whiles, f)).collect();
+    let new: Vec<Stmt> = if here { new.iter().map(f).collect() } else { new };
+    let same = s.children().zip(&new).all(|(a, b)| a.ptr_eq(b));
+    if same { s.clone() } else { s.with_children(new) }
 }
 
 /// The statement with arrays instead of others.

@@ -19,7 +19,6 @@
 mod account;
 pub mod activity;
 mod arrays;
-mod bounded;
 mod bytes;
 mod calls;
 mod checkpoint;
@@ -27,6 +26,7 @@ pub mod codes;
 pub mod custom;
 mod directions;
 pub mod expr;
+mod filled;
 mod forward;
 mod lets;
 mod node;
@@ -129,7 +129,8 @@ pub struct Derivative {
     pub func: Function,
     pub wrt: Vec<String>,
     pub of: Vec<String>,
-    /// What is stored between the sweeps, in the outermost scope; what is kept within one iteration is not listed.
+    /// What is stored between the sweeps, in the outermost scope, and within an iteration of a checkpointed loop; what is kept
+    /// within an iteration of another one is not listed.
     pub kept: Vec<Kept>,
     /// What would be stored if every value that the reverse sweep needs and that is gone by then were, for each place
     /// that reads it: what `kept` is compared with. `None` where the number of values is not known, or was not asked.

@@ -52,6 +52,11 @@ pub struct Site {
 }
 
 impl Site {
+    /// How many loops around the site are around a scope, with the one whose iteration it is.
+    pub fn depth(&self, scope: ScopeId) -> usize {
+        self.loops.iter().position(|l| l.body == scope).map_or(0, |p| p + 1)
+    }
+
     /// The loops around the site that lie in a scope.
     pub fn loops_in(&self, scope: ScopeId) -> &[Around] {
         let from = self.loops.iter().position(|l| l.body == scope).map_or(0, |p| p + 1);
@@ -83,6 +88,8 @@ pub enum Node {
     },
     While {
         site: Rc<Site>,
+        /// Among those of the function, in the order of the text.
+        number: usize,
         cond: Expr,
         body: Box<Scope>,
         /// How often it ran, in reverse mode.
@@ -173,6 +180,7 @@ pub fn build(
         act,
         is_reverse,
         sites: 0,
+        whiles: 0,
         scopes: 1,
         loops: Vec::new(),
         branches: Vec::new(),
@@ -191,6 +199,7 @@ struct Builder<'a> {
     act: &'a Activity,
     is_reverse: bool,
     sites: usize,
+    whiles: usize,
     scopes: usize,
     loops: Vec<Around>,
     branches: Vec<(usize, bool)>,
@@ -300,6 +309,8 @@ impl Builder<'_> {
     fn until(&mut self, cond: &Expr, body: &Stmt, places: &Places) -> Result<Node, Diagnostic> {
         // Its iterations have no number; the variable is never mentioned.
         let binder = self.func.fresh_var("while", Scalar::Index);
+        let number = self.whiles;
+        self.whiles += 1;
         let branches = self.branches.len();
         let around = |header: usize| {
             let (lo, hi, step) = (index(0), index(0), 1);
@@ -308,7 +319,7 @@ impl Builder<'_> {
         if !self.is_reverse || !touches_active(body, self.act) {
             let site = self.site("while", places);
             let body = self.scope(around(site.id), body)?;
-            return Ok(Node::While { site, cond: cond.clone(), body, trips: None });
+            return Ok(Node::While { site, number, cond: cond.clone(), body, trips: None });
         }
         let elem = Type::INDEX;
         let name = "while.trips";
@@ -332,7 +343,7 @@ impl Builder<'_> {
         let body = self.scope(around(site.id), &Stmt::seq([body.clone(), one]))?;
         let after = self.site("while", places);
         let trips = Some(Trips { cell, site: after });
-        Ok(Node::Seq(vec![start, Node::While { site, cond: cond.clone(), body, trips }]))
+        Ok(Node::Seq(vec![start, Node::While { site, number, cond: cond.clone(), body, trips }]))
     }
 
     /// The scope that the trip count of a `while` belongs to: that of the values which decide it. Where these are local

@@ -48,14 +48,6 @@ pub fn prepare(
     let opened =
         lathe_transform::open::open_some(module, &plain, &|c| !stays(c, &act)).map_err(|r| *r.diagnostic)?;
     let act = activity(module, &opened, wrt, of, request.allow_steps)?;
-    let (opened, act) = match request.checkpoints {
-        Some(_) if request.mode == crate::Mode::Reverse => {
-            let bounded = crate::bounded::bounded(&opened, &act);
-            let act = activity(module, &bounded, wrt, of, request.allow_steps)?;
-            (bounded, act)
-        }
-        _ => (opened, act),
-    };
     built(module, opened, act, request.mode)
 }
 

@@ -188,6 +188,20 @@ fn few_states_of_a_loop_are_kept() {
     }
     f.fails("grad k.lathe:k --checkpoint 1000", 1, "E0917");
     f.ok("run k.lathe:d -D N=7 -D T=20 --check");
+    // How often a loop runs, nobody knows before it does.
+    f.write(
+        "w.lathe",
+        "kernel k(u: inout f64[N], e: inout f64, least: f64) {
+             while e > least { for x in 1..N { u[x] = u[x] * (1 - 0.1 * u[x - 1] * e) } \n e = 0.9 * e }
+         }
+         kernel d = vjp(k, checkpoint: 4)",
+    );
+    let r =
+        parsed(&f.ok("grad w.lathe:k --json --check -D N=10 -i e=1 -i least=0.001 --checkpoint revolve:4"));
+    assert_eq!(r["tape_bytes"]["value"], 4 * (80 + 8), "{r}");
+    for least in ["0.0001", "2.0"] {
+        f.ok(&format!("run w.lathe:d -D N=10 -i e=1 -i least={least} --check"));
+    }
     f.write("h.lathe", format!("{text}\nkernel d = vjp(k, checkpoint: 0)"));
     f.fails("check h.lathe", 1, "E0105");
 }

@@ -81,7 +81,7 @@ impl Reverse<'_> {
             }
             Node::Loop { site, l, body } => {
                 let before = self.tape_stores(site, of)?;
-                let revolves = self.revolving(l.binder.id).filter(|_| of == 0 && self.counting.is_none());
+                let revolves = self.revolving(body.id).filter(|_| of == 0 && self.counting.is_none());
                 let s = match revolves {
                     Some(n) => self.first_sweep(n, site, l, body)?,
                     None => self.run_loop(site, l, body, of)?,
@@ -91,9 +91,14 @@ impl Reverse<'_> {
                 let after = if keeps { self.end_stores(body.id, &site.loops) } else { Vec::new() };
                 joined(s.into_iter().collect(), (!after.is_empty()).then(|| Stmt::seq(after)))
             }
-            Node::While { site, cond, body, trips } => {
+            Node::While { site, cond, body, trips, .. } => {
                 let before = self.tape_stores(site, of)?;
-                let s = joined(before, self.run_until(site, cond, body, of)?);
+                let revolves = self.revolving(body.id).filter(|_| of == 0 && self.counting.is_none());
+                let s = match (revolves, trips) {
+                    (Some(n), Some(t)) => self.first_until(n, site, cond, body, t)?,
+                    _ => self.run_until(site, cond, body, of)?,
+                };
+                let s = joined(before, s);
                 let after = match trips {
                     Some(t) => self.tape_stores(&t.site, of)?,
                     None => Vec::new(),

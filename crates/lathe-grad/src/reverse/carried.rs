@@ -1,16 +1,19 @@
 //! Which arrays outermost loops carry from one iteration to the next: what checkpoints are of.
 
 use super::{Reverse, apart, inner_vars};
-use crate::node::{Leaf, Node, Scope, Site};
+use crate::checkpoint::Which;
+use crate::node::{Leaf, Node, Scope, ScopeId, Site};
 use lathe_ir::stmt::AccessMode;
 use lathe_ir::visit::loads_of;
-use lathe_ir::{Access, Binder, BufId, Buffer, Expr, ReduceOp};
+use lathe_ir::{Access, BufId, Buffer, Expr, ReduceOp, VarId};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// A loop that carries arrays.
 pub struct Carried {
-    pub time: Binder,
+    pub which: Which,
+    /// What its variable is called.
+    pub name: String,
     pub states: Vec<Arc<Buffer>>,
 }
 
@@ -32,27 +35,47 @@ impl Reverse<'_> {
                 other.iter().for_each(|o| self.carried_in(o, out));
             }
             Node::Loop { l, body, .. } if self.is_active(&body.body) => {
-                let (inside, mut found) = (inner_vars(&body.body), BTreeSet::<BufId>::new());
-                let writes = |b: BufId| self.writes.get(&b).into_iter().flatten();
-                let mine = |s: &Site| s.loops.first().is_some_and(|a| a.body == body.id);
-                each_read(&body.body, &mut |site, a| {
-                    let Some(b) = a.view.buffer().filter(|b| self.scope_of.get(b) == Some(&0)) else {
-                        return;
-                    };
-                    let lost = writes(b).any(|w| self.may_overwrite(site, a, w, 0));
-                    let carried =
-                        || writes(b).any(|w| mine(&w.site) && !apart(&w.access, a, l.binder.id, &inside));
-                    if lost && carried() {
-                        found.insert(b);
-                    }
-                });
-                let states: Vec<_> = found.iter().filter_map(|b| self.buffers.get(b).cloned()).collect();
-                if !states.is_empty() {
-                    out.push(Carried { time: l.binder.clone(), states });
-                }
+                let which = Which::For(l.binder.id);
+                out.extend(self.carried_by(which, &l.binder.name, Some(l.binder.id), body));
+            }
+            Node::While { number, body, trips: Some(_), .. } if self.is_active(&body.body) => {
+                out.extend(self.carried_by(Which::While(*number), "while", None, body));
             }
             Node::Loop { .. } | Node::While { .. } | Node::Keep(..) | Node::Leaf(_) => {}
         }
+    }
+
+    /// What a loop carries, if anything. `time` is its variable, which tells elements of its iterations apart.
+    fn carried_by(&self, which: Which, name: &str, time: Option<VarId>, body: &Scope) -> Option<Carried> {
+        let (inside, mut found) = (inner_vars(&body.body), BTreeSet::<BufId>::new());
+        let writes = |b: BufId| self.writes.get(&b).into_iter().flatten();
+        let mine = |s: &Site| s.loops.first().is_some_and(|a| a.body == body.id);
+        each_read(&body.body, &mut |site, a| {
+            let Some(b) = a.view.buffer().filter(|b| self.scope_of.get(b) == Some(&0)) else {
+                return;
+            };
+            let lost = writes(b).any(|w| self.may_overwrite(site, a, w, 0));
+            let other = |w: &Access| time.is_none_or(|t| !apart(w, a, t, &inside));
+            if lost && writes(b).any(|w| mine(&w.site) && other(&w.access)) {
+                found.insert(b);
+            }
+        });
+        let states: Vec<_> = found.iter().filter_map(|b| self.buffers.get(b).cloned()).collect();
+        (!states.is_empty()).then(|| Carried { which, name: name.to_string(), states })
+    }
+}
+
+/// The scope that is an iteration of a loop.
+pub fn body_of(n: &Node, which: Which) -> Option<ScopeId> {
+    match n {
+        Node::Seq(list) => list.iter().find_map(|c| body_of(c, which)),
+        Node::Let { body, .. } => body_of(body, which),
+        Node::If { then, other, .. } => {
+            body_of(then, which).or_else(|| other.as_ref().and_then(|o| body_of(o, which)))
+        }
+        Node::Loop { l, body, .. } => (which == Which::For(l.binder.id)).then_some(body.id),
+        Node::While { number, body, .. } => (which == Which::While(*number)).then_some(body.id),
+        Node::Keep(..) | Node::Leaf(_) => None,
     }
 }
 

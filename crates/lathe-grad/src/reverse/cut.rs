@@ -11,6 +11,7 @@
 use super::Reverse;
 use super::restore::{Asked, When};
 use super::tape::Tape;
+use crate::node::ScopeId;
 use crate::{Kept, bytes};
 use lathe_graph::Network;
 use lathe_ir::build::load;
@@ -45,7 +46,10 @@ impl Reverse<'_> {
             clean: HashMap::new(),
         };
         let mut made: HashMap<BufId, Vec<usize>> = HashMap::new();
-        for a in asked.iter().filter(|a| a.when != When::Forward(0)) {
+        for a in asked {
+            if !b.r.is_behind(&a.site, a.when) {
+                continue;
+            }
             if b.graph.nodes() > MAX_NODES {
                 break;
             }
@@ -133,12 +137,13 @@ impl Builder<'_, '_, '_> {
         }
         if let ExprKind::Load(x) = e.kind()
             && let Some(b) = x.view.buffer()
-            && let Some(home) = self.r.scope_of.get(&b).copied()
+            && let Some(scope) = self.r.scope_of.get(&b).copied()
+            && self.r.again(&a.site, x, a.when).is_none()
         {
-            if home != 0 {
+            if a.site.depth(scope) > a.site.depth(self.r.home(&a.site)) {
                 self.locals.push((n, b));
-            } else if self.r.overwritten(&a.site, x, a.when).is_some() {
-                let tape = self.tape(a, x);
+            } else if let Some(scope) = self.r.overwritten(&a.site, x, a.when) {
+                let tape = self.tape(a, x, scope);
                 self.graph.edge(tape, n);
             }
         }
@@ -151,8 +156,8 @@ impl Builder<'_, '_, '_> {
     }
 
     /// The tape that the elements come from.
-    fn tape(&mut self, a: &Asked, x: &lathe_ir::Access) -> usize {
-        let read = self.r.taped(&a.site, &a.dims, x, a.under.as_ref(), a.when, 0).ok();
+    fn tape(&mut self, a: &Asked, x: &lathe_ir::Access, scope: ScopeId) -> usize {
+        let read = self.r.taped(&a.site, &a.dims, x, a.under.as_ref(), a.when, scope).ok();
         let buffer = read.as_ref().and_then(|e| match e.kind() {
             ExprKind::Load(t) => t.view.buffer(),
             _ => None,
@@ -182,13 +187,15 @@ impl Builder<'_, '_, '_> {
     /// What a value weighs that may be kept.
     fn weight(&mut self, a: &Asked, e: &Expr) -> Option<u64> {
         let fits = e.ty().scalar().is_some_and(|s| s.is_float() || s.is_int());
-        // An element of an array that outlives all iterations has its tape.
+        // An element of an array that outlives all iterations of the scope that keeps values has its tape.
+        let home = self.r.home(&a.site);
+        let outlives = |s: &ScopeId| a.site.depth(*s) <= a.site.depth(home);
         let outer = matches!(e.kind(), ExprKind::Load(x)
-            if x.view.buffer().is_none_or(|b| self.r.scope_of.get(&b).is_none_or(|s| *s == 0)));
+            if x.view.buffer().is_none_or(|b| self.r.scope_of.get(&b).is_none_or(outlives)));
         if !fits || outer || self.r.volatile.contains(&a.site.id) || !self.is_clean(e) {
             return None;
         }
-        let tape: Tape = self.r.new_tape(&a.site, &a.dims, e, a.under.as_ref(), 0).ok()?;
+        let tape: Tape = self.r.new_tape(&a.site, &a.dims, e, a.under.as_ref(), home).ok()?;
         bytes::weight(&bytes::total(&[self.r.kept_by(&tape)]), self.sizes)
     }
 

@@ -54,7 +54,8 @@ pub fn cotangents(
     of: Vec<String>,
 ) -> Result<Derivative, Diagnostic> {
     let Some(snapshots) = request.checkpoints else {
-        return least(&prepared, request, wrt, of);
+        let Prepared { func, act, root } = &prepared;
+        return least(&|| started(func.clone(), act, root), root, request, wrt, of);
     };
     let carried = started(prepared.func.clone(), &prepared.act, &prepared.root).carried(&prepared.root);
     if carried.is_empty() {
@@ -62,41 +63,46 @@ pub fn cotangents(
         return Err(refuse(codes::CHECKPOINT, text, &Places::none()).help("leave the checkpoints out"));
     }
     let mut func = prepared.func;
-    crate::bounded::filled(&mut func, &carried.iter().flat_map(|c| &c.states).map(|b| b.id).collect());
-    let loops = carried.iter().map(|c| (c.time.id, c.states.clone())).collect();
+    crate::filled::filled(&mut func, &carried.iter().flat_map(|c| &c.states).map(|b| b.id).collect());
+    let loops = carried.iter().map(|c| (c.which, c.states.clone())).collect();
     let all = checkpoint::split(&mut func, loops);
     let act = activity(module, &func, &wrt, &of, request.allow_steps)?;
     let Prepared { func, act, root } = built(module, func, act, crate::Mode::Reverse)?;
-    let mut r = started(func, &act, &root);
-    for (of, c) in all.into_iter().zip(&carried) {
-        let one = r.revolve(of, &c.time.name, i64::from(snapshots.get()));
-        r.revolves.push(one);
-    }
-    r.finish(&root, request, wrt, of)
+    let start = || {
+        let mut r = started(func.clone(), &act, &root);
+        for (of, c) in all.iter().zip(&carried) {
+            let Some(body) = carried::body_of(&root.body, of.which) else { continue };
+            let one = r.revolve(of.clone(), body, &c.name, i64::from(snapshots.get()));
+            r.revolves.push(one);
+        }
+        r
+    };
+    least(&start, &root, request, wrt, of)
 }
 
 /// The derivative that keeps the least: of the one that keeps elements, and the one that keeps a minimum cut.
-fn least(
-    prepared: &Prepared,
+fn least<'a>(
+    start: &dyn Fn() -> Reverse<'a>,
+    root: &Scope,
     request: &Request,
     wrt: Vec<String>,
     of: Vec<String>,
 ) -> Result<Derivative, Diagnostic> {
-    let Prepared { func, act, root } = prepared;
-    let mut first = started(func.clone(), act, root);
+    let mut first = start();
+    let sizes = request.sizes_of(&first.func);
     first.asked = Some(Vec::new());
     let made = first.finish(root, request, wrt.clone(), of.clone())?;
     let asked = first.asked.take().unwrap_or_default();
-    let made = Derivative { everything: first.everything(&asked), ..made };
-    if !first.tapes.iter().any(|t| t.scope == 0) {
+    let everything = if first.revolves.is_empty() { first.everything(&asked) } else { None };
+    let made = Derivative { everything, ..made };
+    if !first.tapes.iter().any(|t| first.is_home(t.scope)) {
         return Ok(made);
     }
-    let sizes = request.sizes_of(func);
     let values = first.cut(&asked, &sizes);
     if values.is_empty() {
         return Ok(made);
     }
-    let mut second = started(func.clone(), act, root);
+    let mut second = start();
     second.values = values;
     let Ok(other) = second.finish(root, request, wrt, of) else { return Ok(made) };
     // Both count the iterations of the same loops.
@@ -320,7 +326,7 @@ impl Reverse<'_> {
 
     /// The iterations of a loop in reverse, or in order where it makes no difference.
     fn back_loop(&mut self, site: &Rc<Site>, l: &Loop, scope: &Scope) -> Result<Option<Stmt>, Diagnostic> {
-        if let Some(n) = self.revolving(l.binder.id) {
+        if let Some(n) = self.revolving(scope.id) {
             return self.last_sweep(n, site, l, scope);
         }
         let Some(body) = self.back_scope(scope)? else { return Ok(None) };
@@ -367,6 +373,9 @@ impl Reverse<'_> {
         scope: &Scope,
         trips: &Trips,
     ) -> Result<Option<Stmt>, Diagnostic> {
+        if let Some(n) = self.revolving(scope.id) {
+            return self.last_until(n, site, trips, scope);
+        }
         let Some(body) = self.back_scope(scope)? else { return Ok(None) };
         let body = self.numbered_back(scope.id, body);
         let value = self.restore(&trips.site, &[], &load(trips.cell.clone()), None, When::Back)?;

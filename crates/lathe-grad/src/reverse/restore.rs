@@ -2,10 +2,10 @@
 
 use super::tape::{Ahead, Tape};
 use super::{Reverse, Write};
-use crate::Kept;
 use crate::arrays::buffers_of;
 use crate::codes::{self, refuse};
 use crate::node::{Around, ScopeId, Site};
+use crate::{Kept, bytes};
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::build::{add, floor_div, index, load, lt, max, sub, var};
 use lathe_ir::visit::{loads_of, operands, vars_of};
@@ -131,8 +131,7 @@ impl Reverse<'_> {
         let b = a.view.buffer()?;
         // Shadows and tapes are none of the primal's.
         let scope = *self.scope_of.get(&b)?;
-        let depth = |s: ScopeId| site.loops.iter().position(|l| l.body == s).map_or(0, |p| p + 1);
-        let same_run = matches!(when, When::Forward(of) if depth(scope) >= depth(of));
+        let same_run = matches!(when, When::Forward(of) if site.depth(scope) >= site.depth(of));
         let lost = !same_run
             && self
                 .writes
@@ -159,10 +158,29 @@ impl Reverse<'_> {
         vars_of(e).iter().all(|v| self.constants.contains(v) || outside.contains(v))
     }
 
+    /// The scope that keeps values for a site: an iteration of a checkpointed loop, or the function.
+    pub fn home(&self, site: &Site) -> ScopeId {
+        let around = |s: &ScopeId| site.loops.iter().any(|l| l.body == *s);
+        self.revolves.iter().map(|r| r.body).find(around).unwrap_or(0)
+    }
+
+    /// Whether a scope keeps values: the function, and an iteration of a checkpointed loop.
+    pub fn is_home(&self, s: ScopeId) -> bool {
+        s == 0 || self.revolving(s).is_some()
+    }
+
+    /// Whether the statements of a site ran forward before that time, in the scope that keeps values for it.
+    pub fn is_behind(&self, site: &Site, when: When) -> bool {
+        match when {
+            When::Back => true,
+            When::Forward(of) => site.depth(of) > site.depth(self.home(site)),
+        }
+    }
+
     /// Whether a value is one that is kept as it is.
     fn is_kept(&self, site: &Site, e: &Expr, under: Option<&Expr>, when: When) -> bool {
         !self.values.is_empty()
-            && when != When::Forward(0)
+            && self.is_behind(site, when)
             && self.counting.is_none()
             && self.values.contains(&(site.id, under.cloned(), e.clone()))
     }
@@ -176,13 +194,14 @@ impl Reverse<'_> {
         under: Option<&Expr>,
         when: When,
     ) -> Result<Expr, Diagnostic> {
+        let home = self.home(site);
         let same = |t: &Tape| {
-            t.site.id == site.id && t.scope == 0 && !t.whole && t.value == *e && t.under.as_ref() == under
+            t.site.id == site.id && t.scope == home && !t.whole && t.value == *e && t.under.as_ref() == under
         };
         let n = match self.tapes.iter().position(same) {
             Some(n) => n,
             None => {
-                let tape = self.new_tape(site, dims, e, under, 0)?;
+                let tape = self.new_tape(site, dims, e, under, home)?;
                 self.tapes.push(tape);
                 self.tapes.len() - 1
             }
@@ -416,11 +435,11 @@ impl Reverse<'_> {
         };
         // A name for what a loop reads, and an array that nothing is known of, may be anything.
         let any = !vars.iter().all(known) || read.iter().any(|b| !self.scope_of.contains_key(b));
-        let depth = |s: ScopeId| site.loops.iter().position(|l| l.body == s).map_or(0, |p| p + 1);
         let mut out = Vec::new();
         // From the inside out: ranges of loops that count have variables, too.
         for l in loops.iter().rev() {
-            let lives_in = |b: &BufId| self.scope_of.get(b).is_none_or(|s| depth(*s) >= depth(l.body));
+            let lives_in =
+                |b: &BufId| self.scope_of.get(b).is_none_or(|s| site.depth(*s) >= site.depth(l.body));
             let is_written = |b: &BufId| {
                 let mut all = self.writes.get(b).into_iter().flatten();
                 all.any(|w| w.site.loops.iter().any(|x| x.body == l.body))
@@ -520,10 +539,22 @@ impl Reverse<'_> {
         })
     }
 
-    /// What is kept for the whole sweep.
+    /// What is kept for the whole sweep, or for the longest of the iterations that a checkpointed loop reverses one by one.
     pub fn kept(&self) -> Vec<Kept> {
-        let outermost = self.tapes.iter().filter(|t| t.scope == 0);
-        outermost.map(|t| self.kept_by(t)).chain(self.snapshots()).collect()
+        let all = self.tapes.iter().filter(|t| self.is_home(t.scope));
+        let longest = |t: &Tape| {
+            let kept = self.kept_by(t);
+            let outside = &t.site.loops[..t.site.depth(t.scope)];
+            let ranges: Vec<Range> =
+                outside.iter().map(|l| (l.binder.id, l.lo.clone(), l.hi.clone())).collect();
+            let most = |e: &Expr| {
+                let moves = vars_of(e).iter().any(|v| ranges.iter().any(|r| r.0 == *v));
+                let over = if moves { extent(&index(0), bytes::inner(e), 1, &ranges) } else { None };
+                over.unwrap_or_else(|| e.clone())
+            };
+            Kept { extents: kept.extents.iter().map(most).collect(), ..kept }
+        };
+        all.map(longest).chain(self.snapshots()).collect()
     }
 
     /// What a tape keeps.
