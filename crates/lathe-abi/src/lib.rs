@@ -7,7 +7,7 @@ use std::ffi::c_void;
 
 /// The version of everything here. Kernels compare it with the runtime's, and compiled code that is kept is found by
 /// it.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// The largest extent, and the largest distance in bytes between elements of one array, that a
 /// kernel accepts: more than a process can map, and small enough that sums of a few of them and
@@ -73,6 +73,9 @@ pub struct Runtime {
     pub alloc: unsafe extern "C" fn(ctx: *mut c_void, bytes: u64) -> *mut c_void,
     /// Gives back what `alloc` gave, from any thread.
     pub free: unsafe extern "C" fn(ctx: *mut c_void, memory: *mut c_void),
+    /// Lets a body wait a moment for another one of its loop, which has begun: it is called again and again until that one
+    /// has done what is waited for. 0, or a status that ends the waiting.
+    pub wait: unsafe extern "C" fn(ctx: *mut c_void) -> i32,
 }
 
 /// 0, or the 1-based number of the failed check in the kernel's check table, or a [`status`] code.

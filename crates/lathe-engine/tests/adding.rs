@@ -292,6 +292,10 @@ unsafe extern "C" fn no_memory(_: *mut c_void, _: u64) -> *mut c_void {
 
 unsafe extern "C" fn keeps(_: *mut c_void, _: *mut c_void) {}
 
+unsafe extern "C" fn never(_: *mut c_void) -> i32 {
+    unreachable!("iterations run in order")
+}
+
 /// One call of an engine's code: the number that it returns, and the bytes of all arguments after it.
 fn run(engine: &dyn Engine, text: &str, args: &[(&[i64], Vec<u8>)]) -> (i32, Vec<Vec<u8>>) {
     let module = parse_module(FileId(0), text).unwrap_or_else(|d| panic!("{d:#?}\n{text}"));
@@ -305,6 +309,7 @@ fn run(engine: &dyn Engine, text: &str, args: &[(&[i64], Vec<u8>)]) -> (i32, Vec
         parallel_for: in_order,
         alloc: no_memory,
         free: keeps,
+        wait: never,
     };
     let mut memory: Vec<Vec<u8>> = args.iter().map(|a| a.1.clone()).collect();
     let strides: Vec<Vec<i64>> = args

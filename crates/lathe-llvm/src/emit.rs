@@ -283,6 +283,15 @@ impl<'a> Emitter<'a> {
         self.ir.load(self.ir.ptr_ty(), at, 8)
     }
 
+    /// Waits a moment for another thread.
+    pub fn wait(&mut self) {
+        let ir = self.ir;
+        let (ctx, wait) =
+            (self.runtime_member(offset_of!(Runtime, ctx)), self.runtime_member(offset_of!(Runtime, wait)));
+        let status = ir.call(ir.fn_ty(ir.int_ty(32), &mut [ir.ptr_ty()]), wait, &mut [ctx]);
+        self.fail_if(ir.icmp(llvm_sys::LLVMIntPredicate::LLVMIntNE, status, ir.i32(0)), status);
+    }
+
     pub fn free(&self, memory: Value) {
         let (ptr, void) = (self.ir.ptr_ty(), self.ir.void_ty());
         let ty = self.ir.fn_ty(void, &mut [ptr, ptr]);

@@ -293,6 +293,14 @@ pub fn while_loop(e: &mut Emitter, cond: &Expr, body: &Stmt) -> Result<()> {
         ir.cond_br(c, run, exit);
         ir.at_end(run);
         e.stmt(body)?;
+        if lathe_lower::turns::waits(body) && !e.kernel {
+            e.forget();
+            let again = e.block("wait");
+            let c = e.scalar(cond)?.at(ir, None);
+            ir.cond_br(c, again, exit);
+            ir.at_end(again);
+            e.wait();
+        }
         ir.br(head);
         ir.at_end(exit);
         return Ok(());

@@ -8,6 +8,7 @@
 //! | [`calls`] | calls of functions of the module |
 //! | [`phases`] | barriers |
 //! | [`levels`] | loops of levels, and the spaces of devices |
+//! | [`turns`] | updates in the order of a loop on threads |
 //! | [`checks`] | loops over nothing but a check that vectors or threads could do faster |
 //! | [`reductions`] | `op=` but where lanes combine in order |
 //! | [`halves`] | arithmetic on floats of 16 bits |
@@ -24,6 +25,7 @@ pub mod levels;
 pub mod phases;
 pub mod pitches;
 pub mod reductions;
+pub mod turns;
 
 use lathe_ir::lower::Unsupported;
 use lathe_ir::{Function, Module};
@@ -34,7 +36,7 @@ use lathe_poly::simplify::simplify_function;
 /// # Errors
 /// Barriers that [`phases`] does not take away, views and layouts that [`addresses`] does not.
 pub fn lower(module: &Module, func: &Function) -> Result<Function, Unsupported> {
-    let func = levels::on_cpus(&calls::inline(module, func))?;
+    let func = turns::by_tickets(&levels::on_cpus(&calls::inline(module, func))?);
     let func = simplify_function(&checks::in_blocks(&func));
     let func = addresses::plain(&pitches::apart(&halves::in_floats(&reductions::as_stores(module, &func))))?;
     Ok(collapse::nested(&func))

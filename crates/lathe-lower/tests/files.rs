@@ -2,10 +2,13 @@
 
 use lathe_diagnostics::{Code, Diagnostic};
 use lathe_filetest::Front;
+use lathe_ir::interp::{self, ArrayValue, Options, Order};
 use lathe_ir::lower::Unsupported;
 use lathe_ir::text::Ids;
-use lathe_ir::{Function, Module};
-use lathe_lower::{addresses, calls, checks, collapse, halves, levels, lower, phases, pitches, reductions};
+use lathe_ir::{Function, Module, Scalar, Type};
+use lathe_lower::{
+    addresses, calls, checks, collapse, halves, levels, lower, phases, pitches, reductions, turns,
+};
 
 struct Passes;
 
@@ -27,6 +30,7 @@ impl Front for Passes {
             "levels" => levels::on_cpus(func).map_err(refused)?,
             "phases" => phases::to_phased(func, &|_| true).map_err(refused)?,
             "pitches" => pitches::apart(func),
+            "turns" => turns::by_tickets(&levels::on_cpus(func).map_err(refused)?),
             "reductions" => reductions::as_stores(module, func),
             other => panic!("there is no pass `{other}`"),
         };
@@ -43,4 +47,30 @@ impl Front for Passes {
 #[test]
 fn files_do_as_they_say() {
     lathe_filetest::check(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/files"), &Passes);
+}
+
+/// Iterations that take turns, in orders in which they interrupt each other anywhere; none of them races with another.
+#[test]
+fn turns_in_any_order() {
+    let text = "func running(N)(A: in i32[N], B: out i32[N], T: inout i32[]) stage scheduled {
+      for i in 0..N cpu {
+        atomic 'S'[i]: T[] sum= A[i] inorder scope cpu as before: i32 { 'B'[i]: B[i] = before }
+      }
+    }";
+    let module = lathe_ir::text::parse_module(lathe_diagnostics::FileId(0), text).unwrap();
+    let lowered = lower(&module, &module.functions["running"]).map_err(refused).unwrap();
+    for seed in 0..200 {
+        let n = seed as usize % 7;
+        let values: Vec<i64> = (0..n as i64).map(|i| i * i + 1).collect();
+        let mut args = vec![
+            ArrayValue::from_i64(Scalar::I32, &[n], &values),
+            ArrayValue::undefined(Type::I32, &[n]),
+            ArrayValue::from_i64(Scalar::I32, &[], &[5]),
+        ];
+        let options = Options { order: Order::Seed(seed), races: true, ..Options::default() };
+        interp::run(&module, &lowered, &mut args, &options).unwrap_or_else(|e| panic!("{seed}: {e:?}"));
+        let before = values.iter().scan(5, |sum, v| Some(std::mem::replace(sum, *sum + v)));
+        assert_eq!(args[1].to_i64_vec(), before.collect::<Vec<_>>(), "{seed}");
+        assert_eq!(args[2].to_i64_vec(), [5 + values.iter().sum::<i64>()], "{seed}");
+    }
 }

@@ -5,8 +5,9 @@ use crate::region::Region;
 use crate::scratch::{scratch_alloc, scratch_free};
 use crate::stop::Thread;
 use crate::watch::Watch;
-use lathe_abi::{LoopBody, Runtime};
+use lathe_abi::{LoopBody, Runtime, status};
 use lathe_diagnostics::Diagnostic;
+use std::cell::Cell;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -150,6 +151,7 @@ impl Pool {
             parallel_for,
             alloc: scratch_alloc,
             free: scratch_free,
+            wait,
         }
     }
 }
@@ -214,6 +216,31 @@ unsafe extern "C" fn parallel_for(ctx: *mut c_void, count: i64, body: LoopBody, 
     }
     // SAFETY: made here, and the kernel's environment lives until this returns.
     unsafe { region.finish() }
+}
+
+/// How often a thread that waits for another one looks before it lets other threads have its processor: the one that it waits
+/// for may be among them.
+const WAITS: u32 = 64;
+
+thread_local! {
+    static WAITED: Cell<u32> = const { Cell::new(0) };
+}
+
+/// `wait` of the runtime table. A thread waits for one that has begun, which goes on as soon as it has a processor.
+unsafe extern "C" fn wait(ctx: *mut c_void) -> i32 {
+    let outside = Thread::outside();
+    // SAFETY: `ctx` is the `Inner` of the pool that made the table, which outlives the call.
+    let inner = unsafe { &*ctx.cast::<Inner>() };
+    let waited = WAITED.try_with(|w| w.replace(w.get().wrapping_add(1))).unwrap_or(0);
+    if inner.watch.is_some() && waited % WAITS != WAITS - 1 {
+        std::hint::spin_loop();
+    } else {
+        std::thread::yield_now();
+    }
+    // A call that ends leaves those out that have not begun, and those that it leaves while they run: nobody may wait for them.
+    let Some(me) = outside.as_ref().map(|o| o.me).filter(|me| me.call() != 0) else { return 0 };
+    me.poll();
+    if me.is_stopped(me.call()) { status::STOPPED } else { 0 }
 }
 
 /// The processors that this process may run on.

@@ -8,7 +8,7 @@ use std::cell::Cell;
 use std::time::Duration;
 
 /// Each of its branches takes years for large `n`, and few steps for 1: a loop of unknown length, loops in loops, threads
-/// with memory of their own, one thread that waits for another, copies of memory.
+/// with memory of their own, one thread that waits for another, copies of memory, threads that wait for the first of them.
 const KERNEL: &str = "func long(N)(how: in i64, n: in i64, x: inout i64[N], big: inout u8[8192]) {
   if how == 0:i64 { while x[0] < n { 'x'[]: x[0] = select(x[0] < 1:i64, 1:i64, x[0]) } }
   if how == 1:i64 {
@@ -30,10 +30,18 @@ const KERNEL: &str = "func long(N)(how: in i64, n: in i64, x: inout i64[N], big:
   if how == 4:i64 {
     for i in 0..index(n) { for j in 0..4096 { 'big'[i, j]: big[j] = big[j + 4096] } }
   }
+  if how == 5:i64 {
+    for t in 0..8 cpu {
+      alloc s: i64[] register
+      's.3'[t]: s[] = 1:i64
+      for i in 0..select(t == 0, index(n), 1) { 's.4'[t, i]: s[] = s[] * s[] + i64(i) }
+      atomic 'x.5'[t]: x[1] sum= s[] inorder scope cpu
+    }
+  }
 }";
 
 /// All ways.
-const WAYS: [i64; 5] = [0, 1, 2, 3, 4];
+const WAYS: [i64; 6] = [0, 1, 2, 3, 4, 5];
 
 fn kernels() -> Vec<Kernel> {
     let m = parse_module(FileId(0), KERNEL).unwrap();
@@ -53,7 +61,7 @@ fn call(k: &Kernel, pool: &Pool, how: i64, n: i64, limits: &Limits) -> Result<i6
 /// A call that ends by itself, with the same result as on any other thread.
 fn works(k: &Kernel, pool: &Pool, limits: &Limits) {
     let all = WAYS.map(|how| call(k, pool, how, 1, limits).unwrap());
-    assert_eq!(all, [1, 0, 7 * 5, 0, 0]);
+    assert_eq!(all, [1, 0, 7 * 5, 0, 0, 0]);
 }
 
 /// Far more iterations than any machine has time for.

@@ -48,11 +48,16 @@ typedef struct {
     /* Memory aligned to 64 bytes, or a null pointer. */
     void *(*alloc)(void *ctx, uint64_t bytes);
     void (*free)(void *ctx, void *memory);
+    /* Lets an iteration wait a moment for an earlier one, which has begun. 0, or a status that ends the waiting. */
+    int32_t (*wait)(void *ctx);
 } lathe_runtime;
 
 #ifdef LATHE_STANDALONE
 /* A runtime of its own: OpenMP where the compiler has it, else one thread. */
 #include <stdlib.h>
+#ifdef _OPENMP
+#include <sched.h>
+#endif
 
 static inline int32_t lathe_default_parallel_for(void *ctx, int64_t count, lathe_body body, void *env) {
     (void)ctx;
@@ -87,8 +92,17 @@ static inline void lathe_default_free(void *ctx, void *memory) {
     free(memory);
 }
 
+static inline int32_t lathe_default_wait(void *ctx) {
+    (void)ctx;
+#ifdef _OPENMP
+    sched_yield();
+#endif
+    return 0;
+}
+
 static inline lathe_runtime lathe_default_runtime(void) {
-    lathe_runtime rt = {LATHE_ABI_VERSION, 0, lathe_default_parallel_for, lathe_default_alloc, lathe_default_free};
+    lathe_runtime rt = {LATHE_ABI_VERSION, 0, lathe_default_parallel_for, lathe_default_alloc, lathe_default_free,
+                        lathe_default_wait};
     return rt;
 }
 #endif

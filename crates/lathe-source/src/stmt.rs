@@ -59,6 +59,16 @@ impl Emitter<'_> {
                 let c = self.uniform(cond)?;
                 self.line(format!("if (!{}) break;", parenthesized(&c)));
                 self.stmt(body)?;
+                if lathe_lower::turns::waits(body) && self.device.is_none() {
+                    self.begin(&[cond]);
+                    let (c, status) = (self.uniform(cond)?, self.names.fresh("status"));
+                    let rt = self.runtime();
+                    self.line(format!(
+                        "const int32_t {status} = {} ? {rt}->wait({rt}->ctx) : 0;",
+                        parenthesized(&c)
+                    ));
+                    self.leave_if(&format!("{status} != 0"), &status)?;
+                }
                 self.close("}");
                 Ok(())
             }

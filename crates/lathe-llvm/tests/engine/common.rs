@@ -62,9 +62,14 @@ unsafe extern "C" fn free(_: *mut c_void, memory: *mut c_void) {
     }
 }
 
+unsafe extern "C" fn wait(_: *mut c_void) -> i32 {
+    std::thread::yield_now();
+    0
+}
+
 pub fn runtime() -> Runtime {
     let version = u64::from(lathe_abi::VERSION);
-    Runtime { version, ctx: std::ptr::null_mut(), parallel_for, alloc, free }
+    Runtime { version, ctx: std::ptr::null_mut(), parallel_for, alloc, free, wait }
 }
 
 /// An array in memory of its own.

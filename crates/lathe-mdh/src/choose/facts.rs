@@ -75,6 +75,8 @@ pub struct Facts {
     pub splits: bool,
     /// Whether the operator has an identity.
     pub identity: bool,
+    /// Whether blocks of a scan may wait for one another: their totals are scalars, and no block can fail.
+    pub turns: bool,
     pub reduces: bool,
     /// The box is a block of a larger one: its dimension, and how many blocks there are.
     pub block_of: Option<(usize, u64)>,
@@ -103,6 +105,8 @@ impl Facts {
             widest: widest(h),
             splits: h.h.identity && h.h.dims.iter().all(|d| !d.ordered),
             identity: h.h.identity,
+            turns: h.h.outputs.iter().all(|o| o.buffer.elem.scalar().is_some())
+                && !h.h.values.iter().any(lathe_ir::build::divides),
             reduces: reduced.contains(&true),
             reduced,
             block_of: h.block_of,

@@ -35,6 +35,13 @@ pub struct Packing {
 /// Estimated cycles below which threads cost more than they give.
 pub(super) const SMALL: f64 = 8_000.0;
 
+/// Fewer blocks of a scan for each thread are taken in rounds.
+const ROUNDS: u64 = 8;
+/// Elements of a block of a scan that waits for those before it, at most; and, for each thread, at least: the blocks of all
+/// threads learn one after the other what they start from, while one is computed.
+const TURN: u64 = 1 << 16;
+const LEAST: u64 = 2048;
+
 /// What is known before there are loops.
 pub(super) struct Nest<'a> {
     pub f: &'a Facts,
@@ -166,8 +173,9 @@ impl<'a> Nest<'a> {
         Plan { loops, far: self.far(), ..Plan::default() }
     }
 
-    /// A scan in rounds: in each, every thread takes one block, and what it reads fits the second cache, because it is
-    /// traversed twice; so does what it writes, unless that bypasses the caches.
+    /// A scan in blocks that fit the second cache, because what they read is traversed twice; so does what they write, unless
+    /// that bypasses the caches. If there are many, in one pass, in which threads exchange the totals of their blocks; else
+    /// in rounds, in each of which every thread takes one.
     fn share_scan(&self, loops: &mut Vec<Part>) {
         let (Some(threads), [only]) = (self.at.threads, loops.as_slice()) else { return };
         let d = only.dim;
@@ -177,6 +185,13 @@ impl<'a> Nest<'a> {
         let bytes = |all: &[Reach]| all.iter().map(|r| r.footprint(&self.f.extents)).sum::<u64>();
         let kept = bytes(&self.f.inputs) + if self.far() { 0 } else { bytes(&self.f.outputs) };
         let fits = self.s.machine.l2_bytes / 2 / (kept / self.f.extents[d]).max(1);
+        let most = self.f.extents[d] / (ROUNDS * self.s.threads);
+        let turns = (fits / 2).min(TURN).min(most / 1024 * 1024);
+        if self.f.turns && turns >= LEAST * self.s.threads {
+            loops[0].parts = turns;
+            loops.insert(0, Part { layer: threads, dim: d, parts: self.f.extents[d].div_ceil(turns) });
+            return;
+        }
         let block = fits.min(self.f.extents[d] / (4 * self.s.threads)) / 1024 * 1024;
         if block > 0 {
             loops[0].parts = block;

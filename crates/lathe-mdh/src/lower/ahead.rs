@@ -3,8 +3,9 @@
 
 use super::Options;
 use super::copies::Copies;
+use super::cores::in_one_pass;
 use super::loops::{Digit, Kind, Loops};
-use super::steps::{attempt, int, name, named, with};
+use super::steps::{Blocks, attempt, int, name, named, with};
 use crate::footprint::bytes;
 use crate::homomorphism::Shaped;
 use crate::view::Operand;
@@ -50,11 +51,14 @@ pub fn read(h: &Shaped, loops: &Loops, copies: &Copies, options: &Options, out: 
         if !along(inner) {
             continue;
         }
+        let turns = digits.iter().find(|d| in_one_pass(h, loops, d, options));
         let next = others.last().filter(|l| bytes(h, o, &inside(l), false) <= l2 / 2);
-        let (at, ahead) = match next {
-            Some(l) => (l, 1),
-            None if scans => continue,
-            None => {
+        // In one pass, the block that this thread will probably take next.
+        let (at, ahead) = match (turns, next) {
+            (Some(d), _) => (d, options.machine.threads),
+            (None, Some(l)) => (l, 1),
+            (None, None) if scans => continue,
+            (None, None) => {
                 let last = o.rank().checked_sub(1);
                 let range = last.and_then(|k| o.range(k, &h.first, &inside(inner), &h.sizes));
                 let bytes = range.map_or(1, |(lo, hi)| hi.abs_diff(lo) + 1) * o.buffer.elem.bytes();
@@ -68,7 +72,12 @@ pub fn read(h: &Shaped, loops: &Loops, copies: &Copies, options: &Options, out: 
         ];
         // Of the passes of a scan, the one that writes.
         let threads = digits.iter().find(|d| d.kind == Kind::Threads);
-        if let Some(d) = threads.filter(|d| scans && loops.position(&d.name) > loops.position(&at.name)) {
+        if turns.is_some() {
+            let vectors = Blocks::of(&Blocks::of(&loops.at(&inner.name)).outer);
+            args.push(named("within", name(&vectors.outer)));
+        } else if let Some(d) =
+            threads.filter(|d| scans && loops.position(&d.name) > loops.position(&at.name))
+        {
             args.push(named("within", name(&loops.at(&d.name))));
         }
         out.push(attempt(with("prefetch", args)));

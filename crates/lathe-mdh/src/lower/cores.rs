@@ -47,7 +47,17 @@ pub fn partial_results(
             Combine::Scan(_) => {
                 // Blocks of blocks: each has a running value of its own.
                 let running = running(&loops.label, scanned);
-                out.push(call("prescan", vec![name(&running), name(&loops.at(n))]));
+                if in_one_pass(h, loops, digit, options) {
+                    let args =
+                        vec![Argument::positional(name(&running)), Argument::positional(name(&loops.at(n)))];
+                    out.push(with("lookback", args.into_iter().chain([word("scope", "cpu")]).collect()));
+                    out.push(with(
+                        "promote",
+                        vec![Argument::positional(name(&running)), word("space", "host")],
+                    ));
+                } else {
+                    out.push(call("prescan", vec![name(&running), name(&loops.at(n))]));
+                }
                 if let Some(inner) = innermost(loops, digit) {
                     out.extend(totals(h, (&loops.label, scanned), &inner.name, options));
                 }
@@ -113,6 +123,18 @@ fn running(label: &str, cuts: usize) -> String {
         Some(n) => names::again(Role::Run.of(label), n),
     }
 }
+
+/// Blocks of a scan that threads take one after the other, many each: they exchange their totals while they run, where they
+/// would meet between two passes over all that they read.
+pub fn in_one_pass(h: &Shaped, loops: &Loops, digit: &Digit, options: &Options) -> bool {
+    let scalar = h.h.outputs.first().is_some_and(|o| o.buffer.elem.scalar().is_some());
+    let outermost = loops.position(&digit.name) == Some(0);
+    let many = digit.parts >= ROUNDS * options.machine.threads && options.machine.threads > 1;
+    digit.kind == Kind::Threads && outermost && scalar && many
+}
+
+/// So many blocks for each thread are run in one pass.
+pub const ROUNDS: u64 = 4;
 
 /// The loop that adds up the blocks of one that is scanned; `n` scans were cut before.
 fn total(label: &str, n: usize, of: &str) -> String {
@@ -266,7 +288,7 @@ pub fn streaming(
 }
 
 /// `parallel` or `bind`, last: everything inside is as it will stay. Coarse cores first.
-pub fn threads(h: &Shaped, loops: &Loops, out: &mut Vec<Strategy>) {
+pub fn threads(h: &Shaped, loops: &Loops, options: &Options, out: &mut Vec<Strategy>) {
     let mut cores: Vec<&Digit> =
         loops.digits().filter(|d| matches!(d.kind, Kind::Threads | Kind::Cores(_))).collect();
     cores.sort_by_key(|d| d.kind.depth());
@@ -275,7 +297,7 @@ pub fn threads(h: &Shaped, loops: &Loops, out: &mut Vec<Strategy>) {
         if loops.own_init(digit) {
             out.extend(run_by(digit.kind, &loops.at_init(&digit.name)).map(attempt));
         }
-        if let Some(totals) = totals_of(h, loops, digit) {
+        if let Some(totals) = totals_of(h, loops, digit).filter(|_| !in_one_pass(h, loops, digit, options)) {
             out.extend(run_by(digit.kind, &totals));
         }
     }

@@ -6,3 +6,4 @@ mod engines;
 mod npy;
 mod suite;
 mod support;
+mod turns;

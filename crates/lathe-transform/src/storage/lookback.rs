@@ -12,7 +12,7 @@ use lathe_diagnostics::Places;
 use lathe_ir::expr::{Access, Expr};
 use lathe_ir::names::Role;
 use lathe_ir::stmt::{Atomic, AtomicOp, MemoryOrder};
-use lathe_ir::{Binder, Buffer, Label, Loop, Scalar, Space, Stmt, StmtKind, Store, build};
+use lathe_ir::{Binder, Buffer, Label, Loop, Name, Scalar, Space, Stmt, StmtKind, Store, build};
 use lathe_strategy::evidence::{Kind, Within};
 use lathe_strategy::{Claim, Refusal};
 use std::sync::Arc;
@@ -23,26 +23,30 @@ rule! {
     /// `lookback(s.acc, i.o)` lets every block `i.o` of a scan reduce its values on its own (`s.carry`), and then
     /// exchange this total with those of the blocks before it by one atomic update of the running value, which takes
     /// place in the order of the blocks (`inorder`). The old value is what the block starts from. The blocks may then
-    /// be bound to the grid of a device: a block waits for the totals of the blocks before it, not for the blocks
-    /// (*decoupled look-back*, Merrill and Garland), and takes its number when it starts, so that those that it waits
-    /// for run. Values that a block keeps are read from memory once, where `prescan` reads them twice.
+    /// be bound to the grid of a device or, with `scope: cpu`, to threads: a block waits for the totals of the blocks
+    /// before it, not for the blocks (*decoupled look-back*, Merrill and Garland), and takes its number when it starts, so
+    /// that those that it waits for run. Values that a block keeps are read from memory once, where `prescan` reads them
+    /// twice.
     ///
     /// Legal where `prescan` is, for running values of one scalar. The order of the blocks is kept, so that the
-    /// operator need not be commutative; which neighbouring totals are combined first may differ from run to run, and
-    /// so may the rounding of floats. Engines for CPUs run the blocks in order.
+    /// operator need not be commutative. On devices, which neighbouring totals are combined first may differ from run to
+    /// run, and so may the rounding of floats; on CPUs they are combined in order. There, blocks run one after the other
+    /// if a division by zero or missing memory might end one before its update.
     ///
     /// ```lathe
     /// kernel prefix(x: i32[N]) -> (s: i32[N]) {
     ///     s[i] = scan(sum)[i](x[i])
     /// }
-    /// strategy par for prefix = split(i, 1024) ; lookback(s.acc, i.o) ; promote(s.acc, space: global) ; bind(i.o, grid)
+    /// strategy grid for prefix = split(i, 1024) ; lookback(s.acc, i.o) ; promote(s.acc, space: global) ; bind(i.o, grid)
+    /// strategy threads for prefix = split(i, 16384) ; lookback(s.acc, i.o, scope: cpu)
+    ///     ; promote(s.acc, space: host) ; parallel(i.o)
     /// ```
-    pub static LOOKBACK = lookback, version 1, (array: one Buffer, loop: one Loop), apply,
+    pub static LOOKBACK = lookback, version 2, (array: one Buffer, loop: one Loop, scope: optional Word), apply,
         "one-pass scan: every block of a scan gets the total of the blocks before while they run";
 }
 
-/// The executor among whose iterations the updates are ordered.
-const GRID: &str = "grid";
+/// The executors among whose iterations the updates may be ordered, the usual one first.
+const SCOPES: [&str; 2] = ["grid", "cpu"];
 
 fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     let cursor = &work.cursor();
@@ -69,8 +73,10 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
         let (id, elem, extents) = (work.fresh_buf(), buffer.elem.clone(), Vec::new());
         Buffer::local(id, name, elem, extents, Space::Register)
     };
+    let scope = args.opt_word(RULE, "scope", 2, &SCOPES)?.unwrap_or(SCOPES[0].into());
     let m = Maker {
         scan: &scan,
+        scope: (&*scope).into(),
         acc: &buffer,
         l,
         around: &around,
@@ -98,6 +104,7 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
 /// Makes the parts of the new loop.
 struct Maker<'a> {
     scan: &'a Scan,
+    scope: Name,
     acc: &'a Arc<Buffer>,
     l: &'a Loop,
     around: &'a Around,
@@ -146,7 +153,7 @@ impl Maker<'_> {
                 target: Self::cell(self.acc),
                 op: AtomicOp::Update(self.scan.op.clone(), build::load(Self::cell(&self.carry))),
                 order: MemoryOrder::InOrder,
-                scope: GRID.into(),
+                scope: self.scope.clone(),
                 old: Some(before),
                 body: begin,
             }),

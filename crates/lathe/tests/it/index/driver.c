@@ -21,6 +21,7 @@ typedef struct {
     int32_t (*parallel_for)(void *ctx, int64_t count, lathe_body body, void *env);
     void *(*alloc)(void *ctx, uint64_t bytes);
     void (*free)(void *ctx, void *memory);
+    int32_t (*wait)(void *ctx);
 } lathe_runtime;
 
 int32_t k(const lathe_runtime *rt, const lathe_array *args);
@@ -38,6 +39,11 @@ static void *take(void *ctx, uint64_t bytes) {
 static void give_back(void *ctx, void *memory) {
     (void)ctx;
     free(memory);
+}
+
+static int32_t wait_for_others(void *ctx) {
+    (void)ctx;
+    return 0;
 }
 
 static int64_t number(void) {
@@ -64,7 +70,7 @@ int main(void) {
         for (int64_t i = 0; i < lengths[n]; i++) data[i] = number();
         args[n].data = data;
     }
-    const lathe_runtime runtime = {VERSION, 0, serial, take, give_back};
+    const lathe_runtime runtime = {VERSION, 0, serial, take, give_back, wait_for_others};
     printf("%" PRId32 "\n", k(&runtime, args));
     for (int64_t n = 0; n < count; n++) {
         const int64_t *data = args[n].data;
