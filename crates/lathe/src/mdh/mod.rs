@@ -14,6 +14,7 @@ mod calls;
 mod complete;
 mod expand;
 mod file;
+mod interior;
 mod layouts;
 mod made;
 mod nests;

@@ -3,7 +3,7 @@
 
 use super::made::{Made, label};
 use super::setting::Setting;
-use super::{blocked, layouts, sums};
+use super::{blocked, interior, layouts, sums};
 use crate::applied::Version;
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::interp::evaluate;
@@ -180,6 +180,18 @@ fn best(
         Ok(start) => affine(set, &start, (path, sizes), (least, cost), &mut offer).err(),
         Err(d) => Some(d),
     };
+    // Without guards, loops are hardly slower: the model need not be as sure.
+    let clear = rest + (cost(func) - rest) * CLEARLY[0];
+    for (threads, gain) in [(false, 1.0), (true, WITH_THREADS)] {
+        let cut = (!threads || set.machine.threads > 1)
+            .then(|| interior::interior(set, whole, path, sizes, threads));
+        if let Some(made) = cut.flatten().filter(|m| !ran || runs(&m.func)) {
+            let c = cost(&made.func);
+            if c < best.as_ref().map_or(clear, |b| b.0 * gain) {
+                best = Some((c, made));
+            }
+        }
+    }
     (best.map(|b| b.1), refused)
 }
 

@@ -164,11 +164,11 @@ fn affine_schedules_agree_about_random_nests() {
     assert!(accepted >= tally.cases / 6, "{accepted} of {} nests were scheduled", tally.cases);
 }
 
-/// The same nests through `auto`: 15, or a hundredth of `LATHE_CASES`.
+/// Such nests, with borders, through `auto`: 15, or a hundredth of `LATHE_CASES`.
 #[test]
 fn auto_agrees_about_random_nests() {
     let cases = (number("LATHE_CASES", 1000) / 100).max(15);
-    let make = |seed| Case { steps: Steps::Auto, ..nests::case(seed) };
+    let make = |seed| Case { steps: Steps::Auto, ..nests::with_borders(seed) };
     let tally = run_all(number("LATHE_SEED", 1), cases, make);
     most_say_something(&tally);
     let scheduled = tally.accepted.get("affine_schedule").copied().unwrap_or(0);

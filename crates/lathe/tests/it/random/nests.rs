@@ -8,6 +8,15 @@ use super::rng::Rng;
 
 /// A nest with the arguments of a schedule.
 pub fn case(seed: u64) -> Case {
+    made(seed, false)
+}
+
+/// A nest of which every other one treats borders of its arrays apart: by selections and subscripts that are clamped.
+pub fn with_borders(seed: u64) -> Case {
+    made(seed, seed.is_multiple_of(2))
+}
+
+fn made(seed: u64, borders: bool) -> Case {
     let mut r = Rng::new(seed ^ 0x5EED_AFF1);
     let elem = *r.pick(&["i32", "i32", "f64"]);
     let params = vec![
@@ -20,6 +29,7 @@ pub fn case(seed: u64) -> Case {
     let mut g = Nests {
         r: &mut r,
         elem,
+        borders,
         left: 5,
         names: 0,
         scope: Vec::new(),
@@ -85,6 +95,7 @@ fn arguments(r: &mut Rng) -> String {
 struct Nests<'r> {
     r: &'r mut Rng,
     elem: &'static str,
+    borders: bool,
     /// Statements that may still be made.
     left: usize,
     names: usize,
@@ -149,6 +160,11 @@ impl Nests<'_> {
         let array = target.split_once('[').map(|t| t.0.to_string()).filter(|_| op == "+=");
         self.sums.extend(array.zip(around.last().cloned()));
         let value = match self.r.below(3) {
+            _ if self.borders && !around.is_empty() && self.r.one_in(2) => {
+                let v = self.r.pick(around).clone();
+                let cond = self.r.pick(&["> 1", "< N", "== 2", "!= N", "<= 2", ">= N - 1"]).to_string();
+                format!("select({v} {cond}, {}, {})", self.access(around), self.access(around))
+            }
             0 => self.access(around),
             1 => format!("{} + {}", self.access(around), self.access(around)),
             _ => format!("{} - 2 * {}", self.access(around), self.access(around)),
@@ -187,6 +203,12 @@ impl Nests<'_> {
             return self.r.below(3).to_string();
         }
         let v = self.r.pick(around).clone();
+        if self.borders && self.r.one_in(3) {
+            return self
+                .r
+                .pick(&["max({v} - 2, 0)", "min({v} + 1, N + 1)", "max({v} - 1, 1)"])
+                .replace("{v}", &v);
+        }
         match self.r.below(8) {
             0 => format!("N + 1 - {v}"),
             1 => format!("{v} - 1"),
