@@ -197,7 +197,7 @@ fn in_one_direction(module: &Module, func: &Function, request: &Request) -> Resu
     if parts::has_wholes(&called) {
         let split = parts::split(module, &called)?;
         let (wrt, of) = (split.names(&wrt), split.names(&of));
-        let d = real(module, &split.func, request, wrt, of)?;
+        let d = real(split.module.as_ref().unwrap_or(module), &split.func, request, wrt, of)?;
         let d = split.joined(func, request, d)?;
         within_limits(&d.func)?;
         return Ok(d);

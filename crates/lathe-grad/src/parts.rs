@@ -6,6 +6,9 @@
 //! by the real and by the imaginary part of each element, `∂/∂re + i ∂/∂im`, which is the gradient as PyTorch defines it (JAX
 //! has its conjugate), and the adjoint of `J` is the one of the inner product `Re(conj(a) b)`.
 
+mod called;
+mod leaf;
+
 use crate::codes::{self, refuse};
 use crate::{Derivative, Mode, Request, shadow_name};
 use lathe_diagnostics::Diagnostic;
@@ -16,6 +19,8 @@ use lathe_ir::{
     Module, Name, Param, ParamKind, Reduce, ReduceOp, Scalar, Space, Stmt, StmtKind, Store, Type, View,
     build, reduce, visit,
 };
+use leaf::{Leaf, assembled, component, element, is_whole, leaves, over};
+pub use leaf::{has_floats, is_struct};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -24,73 +29,14 @@ pub struct Split {
     pub func: Function,
     /// The parameters that had parts.
     wholes: Vec<Whole>,
+    /// The module with functions over parts for those that are called, if there are any.
+    pub module: Option<Module>,
 }
 
 struct Whole {
     name: Name,
     elem: Type,
     leaves: Vec<Leaf>,
-}
-
-/// A scalar of a struct.
-#[derive(Clone)]
-struct Leaf {
-    /// Which component of which.
-    path: Vec<u32>,
-    /// What the components are called: `at.x`.
-    name: String,
-    ty: Scalar,
-}
-
-impl Leaf {
-    fn of(&self, name: &str) -> String {
-        around(name, &self.name)
-    }
-}
-
-fn is_whole(t: &Type) -> bool {
-    t.scalar().is_none()
-}
-
-/// Whether a parameter holds structs.
-pub fn is_struct(p: &Param) -> bool {
-    p.array().is_some_and(|b| is_whole(&b.elem))
-}
-
-/// Whether a type holds floats, itself or among its parts.
-pub fn has_floats(t: &Type) -> bool {
-    t.leaves().into_iter().any(Scalar::is_float)
-}
-
-/// The scalars of a type, depth first.
-fn leaves(t: &Type) -> Vec<Leaf> {
-    fn go(t: &Type, path: &mut Vec<u32>, name: &str, out: &mut Vec<Leaf>) {
-        if let Some(ty) = t.scalar() {
-            out.push(Leaf { path: path.clone(), name: name.to_string(), ty });
-            return;
-        }
-        for (n, part) in (0..).zip(t.fields()) {
-            let own = match t {
-                Type::Struct(s) => s.fields[n as usize].0.to_string(),
-                _ => n.to_string(),
-            };
-            path.push(n);
-            go(&part, path, &if name.is_empty() { own } else { around(name, own) }, out);
-            path.pop();
-        }
-    }
-    let mut out = Vec::new();
-    go(t, &mut Vec::new(), "", &mut out);
-    out
-}
-
-/// A value of a type, from its scalars.
-fn assembled(t: &Type, parts: &mut impl Iterator<Item = Expr>) -> Option<Expr> {
-    if t.scalar().is_some() {
-        return parts.next();
-    }
-    let fields = t.fields().iter().map(|f| assembled(f, parts)).collect::<Option<Vec<_>>>()?;
-    Some(build::aggregate(t.clone(), fields))
 }
 
 /// Whether a function has structs, in arrays or in expressions.
@@ -110,7 +56,7 @@ pub fn has_wholes(f: &Function) -> bool {
 /// `E1302` for statements that have no parts.
 pub fn split(module: &Module, f: &Function) -> Result<Split, Diagnostic> {
     let mut func = lathe_transform::open::open_some(module, f, &has_no_parts).map_err(|r| *r.diagnostic)?;
-    let mut parts = Parts { module, arrays: HashMap::new(), next: func.next_id, failed: None };
+    let mut parts = Parts { module, arrays: HashMap::new(), next: func.next_id, failed: None, made: None };
     let mut wholes = Vec::new();
     let mut params = Vec::new();
     for p in &func.params {
@@ -130,7 +76,7 @@ pub fn split(module: &Module, f: &Function) -> Result<Split, Diagnostic> {
     func.next_id = parts.next;
     match parts.failed {
         Some(d) => Err(d),
-        None => Ok(Split { func, wholes }),
+        None => Ok(Split { func, wholes, module: parts.made }),
     }
 }
 
@@ -147,7 +93,7 @@ fn has_no_parts(c: &Compute) -> bool {
 
 /// What an operator makes of two values, each scalar of structs by itself; `None` if it is not defined on their types.
 pub fn combined(module: &Module, op: &ReduceOp, a: &[Expr], b: &[Expr]) -> Option<Vec<Expr>> {
-    let parts = Parts { module, arrays: HashMap::new(), next: 0, failed: None };
+    let parts = Parts { module, arrays: HashMap::new(), next: 0, failed: None, made: None };
     Some(reduce::combine(module, op, a, b)?.iter().map(|e| parts.real(e)).collect())
 }
 
@@ -267,30 +213,6 @@ fn unsupported(what: &str, at: &Stmt) -> Diagnostic {
     refuse(codes::UNSUPPORTED, format!("{what} is not differentiated"), at.places())
 }
 
-fn element(b: &Buffer, at: &[Expr]) -> Access {
-    Access::buffer(b.id, b.elem.clone(), at.to_vec())
-}
-
-/// A statement for each element of an array, in index notation: what is stored, and where.
-fn over(f: &mut Function, label: &str, shape: &Buffer, what: impl Fn(&[Expr]) -> (Access, Expr)) -> Stmt {
-    let dims: Vec<Dim> = (shape.extents.iter().enumerate())
-        .map(|(n, hi)| {
-            let binder = f.fresh_var(format!("i{n}"), Scalar::Index);
-            Dim { binder, lo: build::index(0), hi: hi.clone(), combine: Combine::Concat }
-        })
-        .collect();
-    let at: Vec<Expr> = dims.iter().map(|d| build::var(&d.binder)).collect();
-    let (target, value) = what(&at);
-    let label = Label::new(label);
-    let kind = if dims.is_empty() {
-        StmtKind::Store(Store::new(label, Vec::new(), target, value))
-    } else {
-        let (targets, values) = (vec![target], vec![value]);
-        StmtKind::Compute(Compute { label, dims, targets, values, guard: None, update: None })
-    };
-    Stmt::new(kind, lathe_diagnostics::Places::none())
-}
-
 /// Puts parts in place of structs.
 struct Parts<'m> {
     module: &'m Module,
@@ -298,6 +220,8 @@ struct Parts<'m> {
     arrays: HashMap<BufId, (Vec<Leaf>, Vec<Arc<Buffer>>)>,
     next: u32,
     failed: Option<Diagnostic>,
+    /// The module with what `called::over_parts` adds.
+    made: Option<Module>,
 }
 
 /// Targets and values that are written together.
@@ -402,11 +326,36 @@ impl Parts<'_> {
             Arg::Value(_) => false,
         };
         let passed = matches!(s.kind(), StmtKind::Call { args, .. } if args.iter().any(is_passed));
+        if passed && let Some(call) = self.call(s) {
+            return call;
+        }
         let found = s.written().filter_map(View::buffer).any(|b| self.arrays.contains_key(&b));
         if passed || found && s.children().next().is_none() {
             self.failed.get_or_insert_with(|| unsupported("a statement on structs", s));
         }
         s.map_parts(&mut Inner(self))
+    }
+
+    /// A call with the parts of what is passed, of a function that has derivatives of its own.
+    fn call(&mut self, s: &Stmt) -> Option<Stmt> {
+        let StmtKind::Call { function, args } = s.kind() else { return None };
+        let known = self.made.take().unwrap_or_else(|| self.module.clone());
+        let (made, name) = called::over_parts(known, function);
+        self.made = Some(made);
+        let mut parts = Vec::new();
+        for a in args {
+            match a {
+                Arg::Value(e) => parts.push(Arg::Value(self.real(e))),
+                Arg::View(v) => match v.as_buffer().and_then(|b| self.arrays.get(&b)) {
+                    Some((_, halves)) => {
+                        parts.extend(halves.iter().map(|b| Arg::View(View::Buffer(b.id))));
+                    }
+                    None if v.buffer().is_some_and(|b| self.arrays.contains_key(&b)) => return None,
+                    None => parts.push(a.clone()),
+                },
+            }
+        }
+        Some(s.with_kind(StmtKind::Call { function: name?, args: parts }))
     }
 
     /// `target ⊕= value`: a sum adds each part, any other operator combines whole values.
@@ -495,10 +444,6 @@ impl Parts<'_> {
         let alloc = |body, buffer| s.with_kind(StmtKind::Alloc { buffer, body });
         kept.into_iter().rev().fold(Stmt::seq(list), alloc)
     }
-}
-
-fn component(e: Expr, path: &[u32]) -> Expr {
-    path.iter().fold(e, |e, i| build::field(e, *i))
 }
 
 fn renewed(name: &str) -> String {

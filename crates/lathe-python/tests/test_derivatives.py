@@ -1,5 +1,7 @@
 """Derivatives of kernels from Python."""
 
+import linecache
+
 import numpy as np
 import pytest
 
@@ -269,3 +271,64 @@ def test_random_patterns_are_coloured():
             for b in range(a):
                 assert columns[a] != columns[b] or colours[a] == colours[b]
                 assert rows[a] != rows[b] or columns[a] == columns[b] or colours[a] != colours[b]
+
+
+WELL = lathe.kernel("kernel well(x: f64[N], a: f64) -> (y: f64) { y = sum[i](square(square(x[i]) - a)) }")
+SLOPE = lathe.vjp(WELL, wrt="x")
+WITH_VALUE = lathe.vjp(WELL, value=True)
+
+
+@lathe.kernel
+def plus(x: lathe.f64["N"], by: lathe.f64 = 1.0) -> lathe.f64["N"]:
+    return lambda i: x[i] + by
+
+
+@lathe.kernel
+def descent(start: lathe.f64["N"], a: lathe.f64, steps: lathe.i32, x: lathe.out(lathe.f64["N"]), z: lathe.out(lathe.f64["N"])):
+    g: lathe.f64["N"]
+    h: lathe.f64["N"]
+    for i in range(len(start)):
+        x[i] = start[i]
+    for t in range(steps):
+        g = SLOPE(x, a, 1.0)
+        for i in range(len(x)):
+            x[i] -= 0.05 * g[i]
+    value, h, by_a = WITH_VALUE(x, a + 1, 2.0)
+    z = plus(x)
+    for i in range(len(x)):
+        z[i] = z[i] + value * by_a * h[i]
+
+
+def test_decorated_functions_call_kernels_and_derivatives():
+    start, a = np.array([1.0, 1.2, -0.8]), 0.7
+    x = start.copy()
+    for _ in range(4):
+        x -= 0.05 * 4 * x * (x * x - a)
+    r = x * x - (a + 1)
+    z = x + 1 + (r @ r) * (-4 * r.sum()) * (8 * x * r)
+    found = descent(start, a, 4)
+    np.testing.assert_allclose(found[0], x, rtol=1e-12)
+    np.testing.assert_allclose(found[1], z, rtol=1e-12)
+    back, along = lathe.vjp(descent), lathe.jvp(descent)
+    v, w = np.array([0.3, -1.0, 0.5]), (np.array([1.0, 2.0, -1.0]), np.array([0.2, -0.1, 0.4]))
+    by_start, by_a = back(start, a, 4, *w)
+    x_dot, z_dot = along(start, a, 4, v, 0.9)[2:]
+    np.testing.assert_allclose(v @ by_start + 0.9 * by_a, w[0] @ x_dot + w[1] @ z_dot, rtol=1e-10)
+    # What several kernels are made of stands there once; names that are taken have numbers.
+    assert descent.source().count("kernel well(") == 1 and "well_vjp_2" in descent.source()
+
+
+def _calls(body):
+    scope = {"lathe": lathe, "SLOPE": SLOPE, "WELL": WELL}
+    text = "@lathe.kernel\ndef k(x: lathe.inout(lathe.f64['N']), a: lathe.f64):\n    g: lathe.f64['N']\n    " + body + "\n"
+    name = f"<calls {body}>"
+    linecache.cache[name] = (len(text), None, text.splitlines(True), name)
+    exec(compile(text, name, "exec"), scope)
+
+
+@pytest.mark.parametrize("body", ["g = SLOPE(x, a)", "g = SLOPE(x, a, 1.0, 2.0)", "x[0] = SLOPE(x, a, 1.0)", "h = SLOPE(x, a, 1.0)", "e, f = WELL(x, a)",
+                                  "x[0] = WELL(x, a) + 1", "e = WELL(x[0], a)", "e = WELL(x, a=a)", "g = WELL(x, a)", "SLOPE(x, a, 1.0)"])
+def test_wrong_calls_of_kernels_are_refused(body):
+    with pytest.raises(lathe.SourceError) as e:
+        _calls(body)
+    assert e.value.code == "E0918" and e.value.line == 4

@@ -1,6 +1,6 @@
 //! Adjoints of statements in index notation: statements in index notation.
 
-use super::{Reverse, gather};
+use super::{Reverse, gather, padded};
 use crate::expr::{Source, plus, zero};
 use crate::forward::chosen;
 use crate::node::Leaf;
@@ -8,8 +8,9 @@ use crate::reverse::restore::When;
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::build::{and, load, select, var};
 use lathe_ir::visit::substitute;
-use lathe_ir::{Access, Combine, Compute, Dim, Expr, ReduceOp, Scalar, Stmt, StmtKind};
+use lathe_ir::{Access, BufId, Buffer, Combine, Compute, Dim, Expr, ReduceOp, Scalar, Stmt, StmtKind};
 use std::collections::HashMap;
+use std::sync::Arc;
 
 impl Reverse<'_> {
     /// For `T[x] = Σ e`: every `B[y]` in `e` receives `T_bar[x] · ∂e/∂B[y]`, added up over all points at which it is
@@ -74,7 +75,9 @@ impl Reverse<'_> {
             let label = self.label(&site.label, "bar");
             let term = gather::Term { dims: &own, target: to, value: restored, cond };
             let compute = gather::added(&mut self.func, label, term, &extents, site.loops.is_empty());
-            out.push(Stmt::new(StmtKind::Compute(compute), places.clone()));
+            let known = self.known_arrays();
+            let stmt = padded::padded(&mut self.func, &compute, &|b| known.get(&b).cloned(), places);
+            out.push(stmt.unwrap_or_else(|| Stmt::new(StmtKind::Compute(compute), places.clone())));
         }
         // Its own element is read by those above.
         let free: Vec<Dim> = own.iter().filter(|d| d.combine == Combine::Concat).cloned().collect();
@@ -97,6 +100,12 @@ impl Reverse<'_> {
             out.push(Stmt::new(StmtKind::Compute(compute), places.clone()));
         }
         Ok((!out.is_empty()).then(|| Stmt::seq(out)))
+    }
+
+    /// Arrays of the function, and their shadows.
+    fn known_arrays(&self) -> HashMap<BufId, Arc<Buffer>> {
+        let shadows = self.bars.values().chain(self.scalars.values()).map(|b| (b.id, b.clone()));
+        self.buffers.iter().map(|(id, b)| (*id, b.clone())).chain(shadows).collect()
     }
 
     /// The extents of a shadow.

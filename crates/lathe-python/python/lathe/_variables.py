@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import Any
 
+from ._called import kernel_of, results_of
 from .types import ScalarType
 
 __all__ = ["find_variables", "mentions"]
@@ -32,6 +33,12 @@ def find_variables(writer: Any, body: list[ast.stmt]) -> None:
         path = [*path, block]
         for s in block:
             match s:
+                case ast.Assign(targets=[target], value=ast.Call() as v) if (kernel := kernel_of(writer, v)) is not None:
+                    targets = target.elts if isinstance(target, ast.Tuple) else [target]
+                    for t, (_, kind, array) in zip(targets, results_of(kernel)):
+                        if isinstance(t, ast.Name) and not array:
+                            writer.kinds.setdefault(t.id, kind)
+                            note(t.id, v, path, True)
                 case ast.Assign(targets=[ast.Name(id=n)], value=v) | ast.AnnAssign(target=ast.Name(id=n), value=ast.expr() as v):
                     if isinstance(s, ast.AnnAssign):
                         ty = writer.evaluated(s.annotation)

@@ -13,6 +13,7 @@ from types import FunctionType
 from typing import Any, get_args, get_origin
 
 from . import _lathe
+from ._called import Sources, called, kernel_of, results_of
 from ._inline import inlined
 from ._names import CASTS, FUNCTIONS, KNOWN, PARTS, REAL, REDUCTIONS, TRUTH, hint
 from ._nested import nested
@@ -74,6 +75,8 @@ class _Writer:
         #: Where they are declared: by the block.
         self.declare: dict[int, list[str]] = {}
         self.structs: set[str] = set()
+        #: Kernels that statements call.
+        self.sources = Sources(source.f.__name__)
         self.depth = 0
         #: What the parts of the text are from, by the numbers of their marks.
         self.nodes: list[ast.AST] = []
@@ -198,6 +201,8 @@ class _Writer:
                 return self.kind(value)
             case ast.Call(func=ast.Name(id="len")):
                 return "index"
+            case ast.Call() if (kernel := kernel_of(self, e)) is not None:
+                return next((ty for _, ty, array in results_of(kernel) if not array), None)
             case ast.Call(func=f) if (known := self.helper(f)) is not None:
                 self.depth += 1
                 try:
@@ -330,8 +335,8 @@ class _Writer:
                 if isinstance(value, ScalarType) and name not in self.bound:
                     return value.name
                 if isinstance(value, _lathe.Kernel):
-                    raise self.fail(f, f"`{name}` is a kernel, and kernels are not called in kernels",
-                                    "call it before, or write a function of numbers")
+                    raise self.fail(f, f"`{name}` is a kernel, which is called as a statement",
+                                    f"y = {name}(x) for an array or number y, or a function of numbers")
                 if value is not None and name not in KNOWN and hasattr(value, "__name__"):
                     name = value.__name__
                 return self.known(f, name)
@@ -429,6 +434,10 @@ class _Writer:
                 return [f"print({', '.join(self.printed(p) for p in parts)})"]
             case ast.Assert(test=c, msg=says):
                 return [f"assert({', '.join([self.expr(c), *([self.printed(says)] if says else [])])})"]
+            case ast.Expr(value=ast.Call() as value) if kernel_of(self, value) is not None:
+                return [called(self, s, [], value)]
+            case ast.Assign(targets=[target], value=ast.Call() as value) if kernel_of(self, value) is not None:
+                return [called(self, s, target.elts if isinstance(target, ast.Tuple) else [target], value)]
             case ast.Assign(targets=[target], value=value) if not isinstance(target, ast.Tuple):
                 return [self.assign(target, "=", value)]
             case ast.AugAssign(target=target, op=op, value=value) if isinstance(op, (ast.Add, ast.Mult)):
@@ -643,7 +652,8 @@ def source_of(f: Callable[..., Any]) -> Written:
     head = f"kernel {writer.name(tree, f.__name__)}({', '.join(inputs)})"
     if outputs:
         head += f" -> ({', '.join(outputs)})"
-    made = source.written("\n".join([*comment(f), writer.mark(tree, head) + " {", *lines, "}", ""]), writer.nodes)
+    text = "\n".join([*comment(f), writer.mark(tree, head) + " {", *lines, "}", ""])
+    made = source.written(writer.sources.behind(text), writer.nodes)
     made.defaults = defaults
     return made
 
