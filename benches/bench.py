@@ -11,7 +11,7 @@ one with the smallest median), with the 95 % interval of that median.
 """
 import argparse, json, math, os, random, statistics, subprocess, sys, time
 
-from interleaved import CORETYPE, commit, everywhere, instruction_set, misses
+from interleaved import commit, everywhere, held, misses
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ENV = os.path.join(HERE, ".env")
@@ -122,7 +122,7 @@ def main():
         sys.exit("no row has that name; rows: " + ", ".join(all_rows()))
     for threads in [a.threads] if a.threads else [1, 2]:
         for name in names:
-            env = dict(os.environ, OPENBLAS_CORETYPE=CORETYPE[instruction_set()], OMP_NUM_THREADS=str(threads), TVM_NUM_THREADS=str(threads),
+            env = dict(held(os.environ), OMP_NUM_THREADS=str(threads), TVM_NUM_THREADS=str(threads),
                        OPENBLAS_NUM_THREADS=str(threads), HL_NUM_THREADS=str(threads), OMP_PROC_BIND="true")
             cpus = "0" if threads == 1 else "0,1"
             cmd = ["taskset", "-c", cpus, sys.executable, os.path.abspath(__file__), name, "--child",

@@ -1,6 +1,6 @@
 """How long it takes from source to code: GEMM's versions, one edit, chains of nests, many arrays.
 
-    cargo build --release -p lathe-cli -p lathe --example overheads
+    cargo build --release -p lathe-cli -p lathe --bins --example overheads
     python3 benches/compile_rows.py [--target target/release] [--chains 10,30,100,300,1000]
 
 `overheads` measures within a process, without the time that one takes to start, and without a cache. Beside it, the command

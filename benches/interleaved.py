@@ -24,7 +24,9 @@ def commit():
 
 
 def instruction_set():
-    """What rivals use of this machine, which decides what they are told."""
+    """What Lathe and its rivals use of this machine: all, or what `LATHE_BENCH_ISA=AVX2` holds them to."""
+    if os.environ.get("LATHE_BENCH_ISA"):
+        return os.environ["LATHE_BENCH_ISA"]
     try:
         with open("/proc/cpuinfo") as f:
             return "AVX-512" if " avx512f" in f.read() else "AVX2"
@@ -34,6 +36,24 @@ def instruction_set():
 
 # OpenBLAS's name of the processors with an instruction set.
 CORETYPE = {"AVX-512": "SkylakeX", "AVX2": "Haswell"}
+
+# What Halide compiles for.
+HALIDE = {"AVX-512": "x86-64-linux-avx-avx2-avx512-avx512_skylake-fma-f16c-sse41", "AVX2": "x86-64-linux-avx-avx2-fma-f16c-sse41"}
+
+
+def held(environment):
+    """An environment in which libraries use no more than the instruction set; those that are compiled here are told when they are."""
+    out = {**environment, "OPENBLAS_CORETYPE": CORETYPE[instruction_set()]}
+    if os.environ.get("LATHE_BENCH_ISA") == "AVX2":
+        flags = f"{environment.get('XLA_FLAGS', '')} --xla_cpu_max_isa=AVX2".strip()
+        out.update(ONEDNN_MAX_CPU_ISA="AVX2", DNNL_MAX_CPU_ISA="AVX2", XLA_FLAGS=flags, NUMBA_CPU_NAME="haswell",
+                   NPY_DISABLE_CPU_FEATURES="AVX512F AVX512CD AVX512_SKX AVX512_CLX AVX512_CNL AVX512_ICL AVX512_SPR")
+    return out
+
+
+def built(name):
+    """A library that setup.sh built, for the instruction set that all are held to."""
+    return f"{name}-avx2.so" if os.environ.get("LATHE_BENCH_ISA") == "AVX2" else f"{name}.so"
 
 
 def misses(goal, ratio, share=None):

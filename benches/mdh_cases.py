@@ -8,7 +8,9 @@ import ctypes, os, time
 import numpy as np
 import rows
 from mdh_rivals import by_halide_auto, by_metaschedule, contraction, convolution, convolution2d, seven_points
-from rows import CPUS, ENV, I, aligned, blas, check, harness, lib, llvm_cpu, peaks, ptr, read_peak, repeated, rivals, stream_peak, xla
+from interleaved import HALIDE, instruction_set
+from rows import (CPUS, ENV, I, aligned, beside_nothing, blas, check, halide_nothing, harness, lib, llvm_cpu, peaks, ptr, read_peak, repeated, rivals,
+                  stream_peak, tvm_nothing, xla)
 
 LINEAR = "mdh/linear_algebra.lathe"
 OPENBLAS = "/usr/lib/x86_64-linux-gnu/openblas-pthread/libopenblas.so.0"
@@ -103,10 +105,16 @@ def by_einsum(spec):
     def make(ins, outs, threads):
         import opt_einsum
         e = opt_einsum.contract_expression(spec, *[i.shape for i in ins])
+        # The same way through Python to arrays of one element.
+        ones = [np.ones((1,) * i.ndim, i.dtype) for i in ins]
+        small, one = opt_einsum.contract_expression(spec, *[i.shape for i in ones]), np.ones((1,) * outs[0].ndim, outs[0].dtype)
 
         def call():
             outs[0][...] = e(*ins)
-        return repeated(call), None
+
+        def empty():
+            one[...] = small(*ones)
+        return beside_nothing(call, empty), None
     return make
 
 
@@ -124,7 +132,9 @@ def by_numba(f):
         import numba
         numba.set_num_threads(threads)
         g = f(threads > 1)
-        return repeated(lambda: g(*ins, *outs)), None
+        nothing = numba.njit(lambda *arrays: None)
+        nothing(*ins, *outs)
+        return beside_nothing(lambda: g(*ins, *outs), lambda: nothing(*ins, *outs)), None
     return make
 
 
@@ -184,7 +194,7 @@ def by_tvm(compute, schedule):
         schedule(s, threads)
         f = tvm.compile(s.mod, target={"kind": "llvm", "mcpu": llvm_cpu(), "num-cores": threads})["main"]
         data = [tvm.runtime.tensor(v) for v in (*ins, outs[0])]
-        return repeated(lambda: f(*data)), lambda: data[-1].numpy()
+        return beside_nothing(lambda: f(*data), tvm_nothing(data)), lambda: data[-1].numpy()
     return make
 
 
@@ -319,10 +329,10 @@ def by_halide(define, rank):
             f.split(names[1], yo, yi, 8)
             if threads > 1:
                 f.parallel(names[-1] if rank > 2 else yo)
-        target = hl.Target("x86-64-linux-avx-avx2-avx512-avx512_skylake-fma-f16c-sse41")
+        target = hl.Target(HALIDE[instruction_set()])
         f.compile_jit(target)
         o = hl.Buffer(outs[0])
-        return repeated(lambda: f.realize(o, target)), None
+        return beside_nothing(lambda: f.realize(o, target), halide_nothing(target)), None
     return make
 
 

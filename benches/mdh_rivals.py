@@ -8,7 +8,8 @@ three budgets.
 """
 import importlib, json, os, shutil, sys, time, types
 import numpy as np
-from rows import CPUS, ENV, llvm_cpu, repeated
+from interleaved import HALIDE, instruction_set
+from rows import CPUS, ENV, beside_nothing, halide_nothing, llvm_cpu, tvm_nothing
 
 RECORDS = os.path.join(ENV, "mdh-tvm")
 BATCH, POPULATION = 8, 64
@@ -96,7 +97,7 @@ def by_metaschedule(name, define):
         f = tvm.compile(found.mod, target=cpu(threads))["main"]
         data = [tvm.runtime.tensor(v.reshape(v.shape or (1,))) for v in (*ins, outs[0])]
         shape = outs[0].shape
-        return repeated(lambda: f(*data)), lambda: data[-1].numpy().reshape(shape)
+        return beside_nothing(lambda: f(*data), tvm_nothing(data)), lambda: data[-1].numpy().reshape(shape)
     return make
 
 
@@ -165,7 +166,6 @@ def seven_points(n):
 
 # ---- Halide ---------------------------------------------------------------------------------------
 
-HALIDE = "x86-64-linux-avx-avx2-avx512-avx512_skylake-fma-f16c-sse41"
 SCHEDULERS = ("Mullapudi2016", "Adams2019", "Li2018")
 
 
@@ -174,7 +174,7 @@ def by_halide_auto(define, rank):
     def make(ins, outs, threads):
         import halide as hl
         library = os.path.join(os.path.dirname(hl.__file__), "lib64")
-        target, o, calls, wrong = hl.Target(HALIDE), hl.Buffer(outs[0]), {}, []
+        target, o, calls, wrong = hl.Target(HALIDE[instruction_set()]), hl.Buffer(outs[0]), {}, []
         for scheduler in SCHEDULERS:
             try:
                 hl.load_plugin(os.path.join(library, f"libautoschedule_{scheduler.lower()}.so"))
@@ -194,7 +194,7 @@ def by_halide_auto(define, rank):
                 wrong.append(f"{scheduler}: {(str(e).strip().splitlines() or [type(e).__name__])[0]}")
         if not calls:
             raise RuntimeError("; ".join(wrong))
-        return repeated(min(calls.values(), key=lambda c: c[0])[1]), None
+        return beside_nothing(min(calls.values(), key=lambda c: c[0])[1], halide_nothing(target)), None
     return make
 
 

@@ -7,6 +7,7 @@
     ... mdh_rows.py --tune-rivals 60 --threads 2                           the same for TVM's MetaSchedule
     ... mdh_rows.py --decisions 600                                        what 60 s find beside what 600 s find
     ... mdh_rows.py --limit 80                                             begins no row after 80 seconds
+    ... mdh_rows.py --avx2                                                 the same rows, Lathe (`x86-64-v3`) and its rivals held to AVX2
     ... mdh_rows.py --table                                                only writes the table
 
 Results are kept in mdh-results.json row by row, so that every run goes on where the last one ended; the table is
@@ -34,6 +35,11 @@ def save(results):
         json.dump(results, f, indent=1, sort_keys=True)
         f.write("\n")
     os.replace(RESULTS + ".new", RESULTS)
+
+
+def key_of(name, threads):
+    """What a row is kept under: rows of fewer instructions than the machine has are others."""
+    return f"{name} x{threads}" + (" AVX2" if os.environ.get("LATHE_BENCH_ISA") == "AVX2" else "")
 
 
 def precision(times):
@@ -77,7 +83,7 @@ def child(name, threads, rounds, seconds):
     """One row, in its own process: prints its result."""
     from mdh_cases import CASES
     case, begin = CASES[name](), time.perf_counter()
-    tuned = load()["tuned"].get(f"{name} x{threads}", {})
+    tuned = load()["tuned"].get(key_of(name, threads), {})
     row = case.build(name, threads, {"tuned": tuned["params"]} if tuned.get("params") else {})
     made = time.perf_counter() - begin
     out = timed(row, rounds, seconds)
@@ -145,11 +151,12 @@ def versions():
     gcc = subprocess.run(["gcc", "-dumpfullversion"], capture_output=True, text=True).stdout.strip()
     from mdh_rivals import BATCH, POPULATION
     isa = instruction_set()
-    flags = os.environ.get("XLA_FLAGS", "").strip()
+    from interleaved import held
+    flags = held(os.environ).get("XLA_FLAGS", "").strip()
     return {"OpenBLAS": f"{dpkg('libopenblas0-pthread')}, OPENBLAS_CORETYPE={CORETYPE[isa]} ({isa})", "oneDNN": f"{dpkg('libdnnl2')} ({isa})",
             "gemm": f"{crate('gemm')} ({isa})",
             "XLA": f"jax {have('jax')} ({isa}), compiled for the row's sizes, {f'XLA_FLAGS={flags}' if flags else 'no XLA_FLAGS'}, as many threads as the "
-            "process has processors; of calls under 0.2 ms, one that does nothing on the same arrays is taken off",
+            "process has processors",
             "TVM": f"{have('apache-tvm')}, scheduled by hand, for this CPU ({isa})", "TVM MetaSchedule": f"{have('apache-tvm')}, cost model of xgboost {have('xgboost-cpu')}, "
             f"batches of {BATCH}, a population of {POPULATION}, for this CPU ({isa}); trials are in the table of rows",
             "Halide": f"{have('halide')}, scheduled by hand ({isa})",
@@ -169,10 +176,15 @@ def main():
     p.add_argument("--decisions", type=int, metavar="SECONDS", help="of the long searches; --tune says the short one's, 60 if not given")
     p.add_argument("--again", action="store_true")
     p.add_argument("--table", action="store_true")
+    p.add_argument("--avx2", action="store_true", help="hold Lathe and its rivals to AVX2")
     p.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     p.add_argument("--decisions-child", action="store_true", help=argparse.SUPPRESS)
     a = p.parse_args()
     sys.path.insert(0, HERE)
+    if a.avx2:
+        os.environ["LATHE_BENCH_ISA"] = "AVX2"
+        if a.tune or a.tune_rivals or a.decisions:
+            sys.exit("searches use what the machine has: --avx2 measures rows")
     if a.child:
         return child(a.words[0], a.threads, a.rounds, a.seconds)
     if a.decisions_child:
@@ -180,7 +192,7 @@ def main():
     from mdh_cases import CASES
     results = load()
     if not a.table:
-        results["versions"] = versions()
+        results.setdefault("versions", {})[instruction_set()] = versions()
         model = re.search(r"model name\s*: (.*)", open("/proc/cpuinfo").read()).group(1)
         results["machine"] = f"{model}, {os.cpu_count()} processors of a virtual machine, {platform.system()}"
     wanted = [] if a.table else [(n, t) for n in CASES if not a.words or n in a.words or any(w in n for w in a.words)
@@ -199,13 +211,13 @@ def main():
 
 
 def tune_rows(wanted, results, a):
-    rows = [(n, t) for n, t in wanted if a.again or f"{n} x{t}" not in results["tuned"]]
+    rows = [(n, t) for n, t in wanted if a.again or key_of(n, t) not in results["tuned"]]
 
     def work(name, threads, cpus):
         found = tune(name, threads, a.tune, cpus)
-        results["tuned"][f"{name} x{threads}"] = found
+        results["tuned"][key_of(name, threads)] = found
         # What was measured with other parameters is of no use.
-        results["rows"].pop(f"{name} x{threads}", None)
+        results["rows"].pop(key_of(name, threads), None)
         save(results)
         return said(found)
     return all_of(rows, work, a.limit)
@@ -219,10 +231,10 @@ def tune_rivals(wanted, a):
 
 
 def measure_rows(wanted, results, a):
-    rows = [(n, t) for n, t in wanted if a.again or f"{n} x{t}" not in results["rows"]]
+    rows = [(n, t) for n, t in wanted if a.again or key_of(n, t) not in results["rows"]]
     start = time.time()
     for at, (name, threads) in enumerate(rows):
-        key, spent = f"{name} x{threads}", time.time() - start
+        key, spent = key_of(name, threads), time.time() - start
         if spent > a.limit:
             return len(rows) - at
         try:

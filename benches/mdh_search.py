@@ -3,7 +3,7 @@
 Searches with one thread run two at a time, one per processor; those with two threads alone.
 """
 import itertools, json, os, queue, shutil, signal, subprocess, sys, tempfile, threading, time
-from interleaved import CORETYPE, instruction_set
+from interleaved import held
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ENV = os.path.join(HERE, ".env")
@@ -14,7 +14,7 @@ NAMED = ["matmul 1024", "mcc resnet 1", "conv2d 4096", "jacobi3d 256", "ccsdt ab
 
 
 def environment(threads):
-    return dict(os.environ, OPENBLAS_CORETYPE=CORETYPE[instruction_set()], OMP_NUM_THREADS=str(threads), TVM_NUM_THREADS=str(threads),
+    return dict(held(os.environ), OMP_NUM_THREADS=str(threads), TVM_NUM_THREADS=str(threads),
                 OPENBLAS_NUM_THREADS=str(threads), HL_NUM_THREADS=str(threads), NUMBA_NUM_THREADS="2", OMP_PROC_BIND="true")
 
 

@@ -33,6 +33,11 @@ def auto_cell(r):
     return spread(c) if "ratio" in c else f"{c['median_s'] * 1e3:.3g} ms"
 
 
+def origin(r):
+    """The commit that was measured. Rows without one are older than the rivals as they are called now, and are to be measured again."""
+    return r.get("commit") or "older rivals, **to be measured again**"
+
+
 def short(r):
     """What is said of a goal that `auto`, which is what runs by default, does not meet."""
     c = r["candidates"].get("lathe auto", {})
@@ -41,7 +46,7 @@ def short(r):
 
 def speed(results, keys):
     rows, geo = results["rows"], {}
-    out = ["| row | threads | auto | tuned | best rival | of the ceiling | goal |", "|---|---|---|---|---|---|---|"]
+    out = ["| row | threads | instructions | auto | tuned | best rival | of the ceiling | goal | commit |", "|---|---|---|---|---|---|---|---|---|"]
     for key in keys:
         r = rows[key]
         mine = [c for n, c in r["candidates"].items() if n.startswith("lathe")]
@@ -51,14 +56,14 @@ def speed(results, keys):
         searched = f" ({r['trials']} trials)" if best == "TVM MetaSchedule" and r.get("trials") is not None else ""
         rival = f"{best}{searched}, {rival['median_s'] * 1e3:.3g} ms [{rival['min_s'] * 1e3:.3g}..{rival['max_s'] * 1e3:.3g}]" if rival else "–"
         ceiling = f"{max(c['rate'] for c in mine) / r['peak'] * 100:.0f} % of {r['peak']:.0f} {r['unit']}" if mine and r["unit"] != "Gpairs/s" else "–"
-        out.append(f"| {r['name']} | {r['threads']} | {auto_cell(r)} | {tuned_cell(results, key, r)} | {rival} | {ceiling} | {r['goal']}{short(r)} |")
+        out.append(f"| {r['name']} | {r['threads']} | {r.get('instructions', 'AVX-512')} | {auto_cell(r)} | {tuned_cell(results, key, r)} | {rival} | {ceiling} | {r['goal']}{short(r)} | {origin(r)} |")
         for n in ("lathe auto", "lathe tuned"):
             if "ratio" in r["candidates"].get(n, {}):
-                geo.setdefault((r["group"], r["threads"]), {}).setdefault(n, []).append(r["candidates"][n]["ratio"])
-    out += ["", "Geometric means, each of one candidate:", "", "| work | threads | rows | auto | tuned |", "|---|---|---|---|---|"]
-    for (group, threads), of in sorted(geo.items()):
+                geo.setdefault((r["group"], r["threads"], r.get("instructions", "AVX-512")), {}).setdefault(n, []).append(r["candidates"][n]["ratio"])
+    out += ["", "Geometric means, each of one candidate:", "", "| work | threads | instructions | rows | auto | tuned |", "|---|---|---|---|---|---|"]
+    for (group, threads, isa), of in sorted(geo.items()):
         mean = lambda n: f"{math.exp(sum(map(math.log, of[n])) / len(of[n])):.2f} ({len(of[n])})" if n in of else "–"
-        out.append(f"| {group} | {threads} | {max(map(len, of.values()))} | {mean('lathe auto')} | {mean('lathe tuned')} |")
+        out.append(f"| {group} | {threads} | {isa} | {max(map(len, of.values()))} | {mean('lathe auto')} | {mean('lathe tuned')} |")
     return out
 
 
@@ -145,20 +150,22 @@ def platforms(results, order):
 
 def table(results, order):
     rows = results["rows"]
-    place = lambda k: (order.index(rows[k]["name"]) if rows[k]["name"] in order else len(order), rows[k]["threads"])
+    place = lambda k: (order.index(rows[k]["name"]) if rows[k]["name"] in order else len(order), rows[k]["threads"], rows[k].get("instructions", ""))
     keys = sorted(rows, key=place)
     out = ["# Homomorphisms: comparison with other systems", "", "Made by `benches/mdh_rows.py`; do not edit.", ""]
     if rows:
         out += [f"Machine: {results.get('machine', '?')}. Each figure is the median of the ratios per round, best rival's time over Lathe's "
                 "(above 1: Lathe is faster), with the interval that holds the median with 95 % probability. *auto* is what the cost model "
                 "chooses without measuring, *tuned* what `lathe tune --budget 60s` found from there; if there is nothing to tune, only auto "
-                "is shown. The ceiling is that of fused multiply-adds, of a copy that bypasses the caches, or, if almost nothing is written, of reading; all measured together with the row. Every result was compared with numpy's.", "", *speed(results, keys)]
+                "is shown. The ceiling is that of fused multiply-adds, of a copy that bypasses the caches, or, if almost nothing is written, of reading; all measured together with the row. Of calls under 0.2 ms through Python (XLA, TVM, Halide, numba, einsum), one that does nothing is taken off. Every result was compared with numpy's.", "", *speed(results, keys)]
         out += accuracy(results, keys)
     else:
         out += ["No row has been measured yet: run `benches/mdh_rows.py`."]
     out += searches(results, order) + decisions(results) + platforms(results, order)
     out += ["", "## Rivals", "", "| rival | version and instructions |", "|---|---|"]
-    out += [f"| {n} | {v} |" for n, v in sorted(results.get("versions", {}).items())]
+    versions = results.get("versions", {})
+    sets = [v for v in versions.values() if isinstance(v, dict)] or [versions]
+    out += sorted({f"| {n} | {v} |" for each in sets for n, v in each.items() if isinstance(v, str)})
     missing = {(r["name"], r["threads"], n): why for r in rows.values() for n, why in r["failed"].items()}
     if missing:
         out += ["", "What did not run:", ""]

@@ -2,7 +2,8 @@
 stencils beside hand-written C and beside the loop kernels of the same computations."""
 import ctypes, os
 import numpy as np
-from rows import CPUS, I, aligned, check, harness, llvm_cpu, peaks, ptr, repeated, rivals, stream_peak
+from interleaved import HALIDE, instruction_set
+from rows import CPUS, I, aligned, beside_nothing, check, halide_nothing, harness, llvm_cpu, peaks, ptr, repeated, rivals, stream_peak
 
 # ---- matmul -------------------------------------------------------------------------------------
 
@@ -117,9 +118,9 @@ def halide_binomial(strategy, image, out, threads):
         # own schedule for it comes to.
     if threads > 1:
         f.parallel(y)
-    target = hl.Target("x86-64-linux-avx-avx2-avx512-avx512_skylake-fma-f16c-sse41")
+    target = hl.Target(HALIDE[instruction_set()])
     f.compile_jit(target)
-    return repeated(lambda: f.realize(o, target))
+    return beside_nothing(lambda: f.realize(o, target), halide_nothing(target))
 
 
 def binomial(strategy, n):

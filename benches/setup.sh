@@ -38,7 +38,13 @@ fi
 if [ -n "$(find rivals -name '*.[ch]' -newer "$root/rivals.so" 2>/dev/null)" ] || [ ! -e "$root/rivals.so" ]; then
   gcc -O3 -march=native -fopenmp -shared -fPIC -Wall -o "$root/rivals.so" rivals/*.c -ldnnl -lm
 fi
-(cd harness && cargo build --release --quiet)
+# The same for AVX2 (LATHE_BENCH_ISA=AVX2).
+if [ -n "$(find rivals -name '*.[ch]' -newer "$root/rivals-avx2.so" 2>/dev/null)" ] || [ ! -e "$root/rivals-avx2.so" ]; then
+  gcc -O3 -march=x86-64-v3 -fopenmp -shared -fPIC -Wall -o "$root/rivals-avx2.so" rivals/*.c -ldnnl -lm
+fi
 target=${CARGO_TARGET_DIR:-harness/target}
+(cd harness && cargo build --release --quiet --no-default-features)
+cp "$target/release/libharness.so" "$root/harness-avx2.so"
+(cd harness && cargo build --release --quiet)
 cp "$target/release/libharness.so" "$root/harness.so"
 echo "rivals are in $root"

@@ -68,8 +68,13 @@ fn open(target: &str, strategy: &str, threads: usize, sizes: &str) -> Result<Han
         threads: Some(threads),
         ..How::default()
     };
-    let s = schedule(&program, kernel, &how, &Machine::host()).map_err(|e| e.to_string())?;
-    let built = compile(&s, &Build::default()).map_err(|e| e.to_string())?;
+    // With `LATHE_BENCH_ISA=AVX2`, for a machine that has no more.
+    let machine = match std::env::var("LATHE_BENCH_ISA").as_deref() {
+        Ok("AVX2") => lathe::machine::open("x86-64-v3").map_err(|e| e.to_string())?,
+        _ => Machine::host(),
+    };
+    let s = schedule(&program, kernel, &how, &machine).map_err(|e| e.to_string())?;
+    let built = compile(&s, &Build::default().on(&machine)).map_err(|e| e.to_string())?;
     let elem = kernel
         .params
         .iter()

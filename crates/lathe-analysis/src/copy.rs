@@ -4,6 +4,10 @@ use crate::env::Item;
 use crate::leaves::{Leaf, Level, Touch};
 use crate::system::{Conj, Lin, eq, gt};
 use crate::translate::{Builder, Scope};
+use lathe_ir::build::var;
+use lathe_ir::visit::{loads_of, substitute};
+use lathe_ir::{Expr, VarId};
+use std::collections::HashMap;
 
 /// The unknowns of one iteration of a leaf (or of a condition around it).
 #[derive(Clone, Debug)]
@@ -80,6 +84,65 @@ pub(crate) fn same_iteration(old: &Leaf, new: &Leaf) -> bool {
     let matters = |i: &&Item| !matches!(i, Item::Alloc(_) | Item::Fact(..) | Item::Checked(_));
     new.items.iter().filter(matters).all(|i| stands_in(i, &old.items))
         && old.items.iter().filter(matters).all(|i| stands_in(i, &new.items))
+}
+
+/// Whether a statement of the new tree runs the instances of one of the old tree because its loops, conditions and bindings
+/// are those of the old tree in another order and under other names: then each execution of the one is one of the other.
+/// Nothing that depends on data is among them.
+pub(crate) fn same_up_to_names(old: &Leaf, new: &Leaf) -> bool {
+    if old.whiles() + new.whiles() > 0 || old.instance.len() != new.instance.len() {
+        return false;
+    }
+    let matters = |i: &&Item| !matches!(i, Item::Alloc(_) | Item::Fact(..) | Item::Checked(_));
+    let mut left: Vec<&Item> = old.items.iter().filter(matters).collect();
+    let all: Vec<&Item> = new.items.iter().filter(matters).collect();
+    if left.len() != all.len() {
+        return false;
+    }
+    let mut names: HashMap<VarId, Expr> = HashMap::new();
+    // An expression of the new tree in the old one's variables.
+    let renamed = |e: &Expr, names: &HashMap<VarId, Expr>| {
+        if names.is_empty() { e.clone() } else { substitute(e, names) }
+    };
+    let fixed = |e: &Expr| loads_of(e).is_empty();
+    for item in all {
+        let found = match item {
+            Item::Loop { binder, lo, hi, step, .. } => {
+                let (lo, hi) = (renamed(lo, &names), renamed(hi, &names));
+                let is = |x: &&Item| match x {
+                    Item::Loop { binder: b, lo: l, hi: h, step: s, .. } => {
+                        b.name == binder.name && *s == *step && **l == lo && **h == hi
+                    }
+                    _ => false,
+                };
+                // Of several that could be meant, which one it is would be a guess.
+                if !fixed(&lo) || !fixed(&hi) || left.iter().filter(|x| is(x)).count() != 1 {
+                    return false;
+                }
+                left.iter().position(is)
+            }
+            Item::Cond(c, v) => {
+                let c = renamed(c, &names);
+                left.iter().position(|x| matches!(x, Item::Cond(d, w) if fixed(d) && **d == c && w == v))
+            }
+            Item::Let(binder, value) => {
+                let value = renamed(value, &names);
+                let is = |x: &&Item| matches!(x, Item::Let(b, w) if fixed(w) && b.name == binder.name && **w == value);
+                left.iter().position(is)
+            }
+            _ => None,
+        };
+        let Some(at) = found else { return false };
+        if let (
+            Item::Loop { binder: now, .. } | Item::Let(now, _),
+            Item::Loop { binder: was, .. } | Item::Let(was, _),
+        ) = (item, left.remove(at))
+            && now.id != was.id
+        {
+            names.insert(now.id, var(was));
+        }
+    }
+    old.instance.iter().zip(&new.instance).all(|(x, y)| *x == renamed(y, &names))
 }
 
 /// Where a leaf touches memory: at itself, or at a condition or bound around it.

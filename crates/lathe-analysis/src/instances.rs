@@ -1,6 +1,6 @@
 //! Whether two trees execute the same instances.
 
-use crate::copy::{Copy, Place, earlier, equal, same_iteration};
+use crate::copy::{Copy, Place, earlier, equal, same_iteration, same_up_to_names};
 use crate::cover::{expand, uncovered};
 use crate::env::{Env, Item};
 use crate::isl_set::Projection;
@@ -61,7 +61,8 @@ fn decide(env: &Env, before: &Stmt, after: &Stmt) -> Result<usize, Unkept> {
         let now = new.get(label).map(Vec::as_slice).unwrap_or(&[]);
         compared += now.len();
         // Most statements stand where they stood, under the same loops and conditions.
-        if was.len() == now.len() && was.iter().zip(now).all(|(x, y)| same_iteration(x, y)) {
+        let same = |(x, y): (&&Leaf, &&Leaf)| same_iteration(x, y) || same_up_to_names(x, y);
+        if was.len() == now.len() && was.iter().zip(now).all(same) {
             continue;
         }
         if was.len().max(now.len()) > MAX_COPIES {

@@ -81,6 +81,9 @@ pub trait Engine: Send + Sync {
     /// `E0703` on unknown machines, and what the compilers below say.
     fn compile(&self, module: &Module, func: &Function, options: &Options) -> Result<Object, Diagnostic>;
 
+    /// Drops what this process keeps of earlier compilations: for who measures how long one takes.
+    fn forget(&self) {}
+
     /// Loads code into this process (and onto a device). `func` has the name and the parameters of the function that
     /// was compiled.
     ///

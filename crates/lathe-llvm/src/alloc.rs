@@ -64,6 +64,9 @@ pub fn alloc(e: &mut Emitter, buffer: &Arc<Buffer>, body: &Stmt, places: &Places
     let buf = Buf { decl, ptr, strides, private: false, per_lane: None, fields: None };
     e.frame.bufs.insert(buffer.id, buf);
     e.frame.scratch.push(ptr);
+    if e.apart && !e.frame.of_loop {
+        e.keep(ptr);
+    }
     e.stmt(body)?;
     e.done_with_scratch();
     e.free(ptr);

@@ -67,6 +67,8 @@ pub struct Frame {
     pub first_lanes: HashMap<(i64, u32), Value>,
     /// Scratch memory to give back on every way out.
     pub scratch: Vec<Value>,
+    /// Where values are kept that live long.
+    slots: HashMap<Value, Value>,
     /// Values of shared expressions of the statement being emitted, one layer per branch.
     pub memo: Vec<HashMap<Expr, Val>>,
     /// Stores that bypass the caches were emitted.
@@ -80,7 +82,10 @@ pub struct Frame {
 }
 
 pub struct Emitter<'a> {
+    /// The module that is emitted to.
     pub ir: &'a Ir,
+    /// Modules of the bodies for unit and for any strides; none where all is in one.
+    pub bodies: Option<&'a [Ir; 2]>,
     pub module: &'a Module,
     pub func: &'a Function,
     pub table: &'a CheckTable,
@@ -98,6 +103,8 @@ pub struct Emitter<'a> {
     pub ranges: Ranges,
     /// Number of functions made, for their names.
     pub outlined: u32,
+    /// What these names begin with.
+    pub scope: &'static str,
     /// Nests become functions of their own: there are many.
     pub apart: bool,
     /// Of a kernel: what is peculiar to devices.
@@ -168,6 +175,7 @@ impl Frame {
             lanes: None,
             first_lanes: HashMap::new(),
             scratch: Vec::new(),
+            slots: HashMap::new(),
             memo: vec![HashMap::new()],
             nontemporal: false,
             free: None,
@@ -249,6 +257,27 @@ impl<'a> Emitter<'a> {
         (exit, status)
     }
 
+    /// Keeps a pointer in the frame, for those who need it far from here: where hundreds of values live in registers up to
+    /// the end of a function, register allocation takes time that grows with the square of their number.
+    pub fn keep(&mut self, ptr: Value) {
+        let ir = self.ir;
+        let here = ir.here();
+        ir.at_end(self.frame.allocas);
+        let slot = ir.alloca(ir.ptr_ty(), 8);
+        ir.at_end(here);
+        ir.store(ptr, slot, 8);
+        self.frame.slots.insert(ptr, slot);
+    }
+
+    /// A value, read again if it is kept in the frame.
+    pub fn kept(&self, v: Value) -> Value {
+        match self.frame.slots.get(&v) {
+            // Else passes would put it in a register again.
+            Some(slot) => self.ir.volatile_load(self.ir.ptr_ty(), *slot, 8),
+            None => v,
+        }
+    }
+
     /// Scratch memory that code which follows need not give back.
     pub fn done_with_scratch(&mut self) {
         self.frame.scratch.pop();
@@ -295,6 +324,7 @@ impl<'a> Emitter<'a> {
     pub fn free(&self, memory: Value) {
         let (ptr, void) = (self.ir.ptr_ty(), self.ir.void_ty());
         let ty = self.ir.fn_ty(void, &mut [ptr, ptr]);
+        let memory = self.kept(memory);
         let (ctx, free) =
             (self.runtime_member(offset_of!(Runtime, ctx)), self.runtime_member(offset_of!(Runtime, free)));
         self.ir.call(ty, free, &mut [ctx, memory]);

@@ -27,11 +27,19 @@ pub struct Target<'a> {
     pub unit_strides_only: bool,
 }
 
-/// Emits a function of the tree under its own name.
+/// Emits a function of the tree under its own name; its bodies for unit and for any strides to modules of their own, where
+/// there are such.
 ///
 /// # Errors
 /// On constructs that this engine does not take.
-pub fn emit(ir: &Ir, module: &Module, func: &Function, table: &CheckTable, target: &Target) -> Result<()> {
+pub fn emit(
+    ir: &Ir,
+    bodies: Option<&[Ir; 2]>,
+    module: &Module,
+    func: &Function,
+    table: &CheckTable,
+    target: &Target,
+) -> Result<()> {
     let ptr = ir.ptr_ty();
     let ty = ir.fn_ty(ir.int_ty(32), &mut [ptr, ptr]);
     let function = ir.function(&func.name, ty);
@@ -39,6 +47,7 @@ pub fn emit(ir: &Ir, module: &Module, func: &Function, table: &CheckTable, targe
     let code = ir.here();
     let mut e = Emitter {
         ir,
+        bodies,
         module,
         func,
         table,
@@ -50,6 +59,7 @@ pub fn emit(ir: &Ir, module: &Module, func: &Function, table: &CheckTable, targe
         frame,
         ranges: Ranges::of_function(func),
         outlined: 0,
+        scope: "",
         apart: crate::nests::many(func),
         device: Device::default(),
     };
@@ -241,8 +251,23 @@ fn body(e: &mut Emitter, unit: bool) -> Result<Value> {
     }
     let mut types: Vec<Ty> = args.iter().map(|a| ir.type_of(*a)).collect();
     let ty = ir.fn_ty(ir.int_ty(32), &mut types);
-    let f = ir.function(&name, ty);
-    ir.set_internal(f);
+    let called = ir.function(&name, ty);
+    let (outside, inside) = (e.ir, e.bodies.map(|b| &b[usize::from(!unit)]));
+    let f = match inside {
+        None => {
+            ir.set_internal(called);
+            called
+        }
+        Some(own) => {
+            let f = own.function(&name, ty);
+            [called, f].iter().for_each(|f| ir.set_hidden(*f));
+            // Names that do not depend on what else is emitted, and of which there is one in all modules.
+            (e.outlined, e.scope) = (0, if unit { "unit." } else { "strided." });
+            e.ir = own;
+            f
+        }
+    };
+    let ir = e.ir;
     e.function_attributes(f);
     ir.attribute(f, None, "noinline");
 
@@ -269,7 +294,7 @@ fn body(e: &mut Emitter, unit: bool) -> Result<Value> {
     let outer = std::mem::replace(&mut e.frame, frame);
     e.stmt(&func.body)?;
     e.finish(code);
-    e.frame = outer;
-    ir.at_end(here);
-    Ok(ir.call(ty, f, &mut args))
+    (e.frame, e.ir) = (outer, outside);
+    e.ir.at_end(here);
+    Ok(e.ir.call(ty, called, &mut args))
 }

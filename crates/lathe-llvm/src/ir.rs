@@ -1,4 +1,4 @@
-//! A thin layer over LLVM's C interface: one context, one module, one builder.
+//! A thin layer over LLVM's C interface: a context, a module, a builder; modules that refer to each other share the context.
 //!
 //! The functions take and give raw references, which are valid as long as the [`Ir`] that made them;
 //! nothing outside this crate sees them. Constants fold while they are built, so that written-out
@@ -7,11 +7,13 @@
 use lathe_ir::Scalar;
 use llvm_sys::LLVMInlineAsmDialect::LLVMInlineAsmDialectATT;
 use llvm_sys::LLVMIntPredicate as P;
+use llvm_sys::bit_writer::LLVMWriteBitcodeToMemoryBuffer;
 use llvm_sys::core::*;
 use llvm_sys::debuginfo::{LLVMMetadataReplaceAllUsesWith, LLVMTemporaryMDNode};
 use llvm_sys::prelude::*;
 use llvm_sys::{LLVMAtomicOrdering, LLVMAtomicRMWBinOp};
 use std::ffi::{CStr, CString};
+use std::rc::Rc;
 
 pub type Value = LLVMValueRef;
 pub type Ty = LLVMTypeRef;
@@ -20,22 +22,33 @@ pub type Block = LLVMBasicBlockRef;
 /// How many lanes a value has; `None` for one value.
 pub type Width = Option<u32>;
 
-/// Owner of a context with one module and one builder.
+/// A module under construction, and the context that owns its types and constants.
 pub struct Ir {
     pub ctx: LLVMContextRef,
     pub module: LLVMModuleRef,
     builder: LLVMBuilderRef,
+    // After what lives in it.
+    context: Rc<Context>,
+}
+
+/// Owner of a context.
+struct Context(LLVMContextRef);
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        // SAFETY: made in `Ir::new`; the last module of it is gone.
+        unsafe { LLVMContextDispose(self.0) }
+    }
 }
 
 const NO_NAME: *const std::ffi::c_char = c"".as_ptr();
 
 impl Drop for Ir {
     fn drop(&mut self) {
-        // SAFETY: made together in `Ir::new`, disposed of once, users before what they use.
+        // SAFETY: made together, disposed of once, users before what they use; the context lives on in its owner.
         unsafe {
             LLVMDisposeBuilder(self.builder);
             LLVMDisposeModule(self.module);
-            LLVMContextDispose(self.ctx);
         }
     }
 }
@@ -67,12 +80,21 @@ macro_rules! conversions {
 
 impl Ir {
     pub fn new(name: &str) -> Ir {
-        let name = c_string(name);
-        // SAFETY: plain constructors; each result is used only with the context made first.
+        // SAFETY: a plain constructor.
+        Ir::within(Rc::new(Context(unsafe { LLVMContextCreate() })), name)
+    }
+
+    /// Another module, whose functions have types of this one's context.
+    pub fn beside(&self, name: &str) -> Ir {
+        Ir::within(Rc::clone(&self.context), name)
+    }
+
+    fn within(context: Rc<Context>, name: &str) -> Ir {
+        let (ctx, name) = (context.0, c_string(name));
+        // SAFETY: plain constructors in a context that lives as long as what they make.
         unsafe {
-            let ctx = LLVMContextCreate();
             let module = LLVMModuleCreateWithNameInContext(name.as_ptr(), ctx);
-            Ir { ctx, module, builder: LLVMCreateBuilderInContext(ctx) }
+            Ir { ctx, module, builder: LLVMCreateBuilderInContext(ctx), context }
         }
     }
 
@@ -372,6 +394,14 @@ impl Ir {
         }
     }
 
+    /// A load that stays where and what it is.
+    pub fn volatile_load(&self, ty: Ty, ptr: Value, align: u64) -> Value {
+        let v = self.load(ty, ptr, align);
+        // SAFETY: a load.
+        unsafe { LLVMSetVolatile(v, 1) };
+        v
+    }
+
     pub fn store(&self, v: Value, ptr: Value, align: u64) -> Value {
         // SAFETY: a sized value and a pointer.
         unsafe {
@@ -574,6 +604,30 @@ impl Ir {
     pub fn set_internal(&self, f: Value) {
         // SAFETY: a function of this module.
         unsafe { LLVMSetLinkage(f, llvm_sys::LLVMLinkage::LLVMInternalLinkage) }
+    }
+
+    /// Other modules of the same code may call the function, and nobody else.
+    pub fn set_hidden(&self, f: Value) {
+        // SAFETY: a function of this module.
+        unsafe { LLVMSetVisibility(f, llvm_sys::LLVMVisibility::LLVMHiddenVisibility) }
+    }
+
+    /// Whether the module has no functions.
+    pub fn is_empty(&self) -> bool {
+        // SAFETY: the module is alive.
+        unsafe { LLVMGetFirstFunction(self.module).is_null() }
+    }
+
+    /// The module in LLVM's binary form.
+    pub fn bitcode(&self) -> Vec<u8> {
+        // SAFETY: the bytes are copied, then disposed of.
+        unsafe {
+            let buffer = LLVMWriteBitcodeToMemoryBuffer(self.module);
+            let start = LLVMGetBufferStart(buffer).cast::<u8>();
+            let out = std::slice::from_raw_parts(start, LLVMGetBufferSize(buffer)).to_vec();
+            LLVMDisposeMemoryBuffer(buffer);
+            out
+        }
     }
 
     /// Marks a function as one that the host starts on a CUDA device.

@@ -3,6 +3,7 @@
 use crate::emit::Result;
 use crate::ir::c_string;
 use crate::machine::take_error;
+use crate::parts;
 use lathe_abi::{Array, KernelFn, Runtime};
 use lathe_diagnostics::Diagnostic;
 use lathe_engine::{Code, codes};
@@ -54,12 +55,13 @@ extern "C" fn drop_report(_: *mut std::ffi::c_void, error: LLVMErrorRef) {
 pub fn load(bytes: &[u8], symbol: &str) -> Result<Loaded> {
     let error = |text: String| Diagnostic::error(codes::OBJECT, format!("loading `{symbol}`: {text}"));
     // LLVM's loader does not check what it is given.
-    if !bytes.starts_with(b"\x7fELF") && cfg!(target_os = "linux") {
-        return Err(error("these bytes are no object file of this machine".into()));
-    }
+    let whole = |part: &&[u8]| part.starts_with(b"\x7fELF") || !cfg!(target_os = "linux");
+    let Some(parts) = parts::split(bytes).filter(|all| !all.is_empty() && all.iter().all(whole)) else {
+        return Err(error("these bytes are no object files of this machine".into()));
+    };
     let name = c_string(symbol);
     let mut jit = std::ptr::null_mut();
-    // SAFETY: LLJIT takes over the generator and the buffer (a copy of the bytes); on every error
+    // SAFETY: LLJIT takes over the generator and the buffers (copies of the bytes); on every error
     // path the session is disposed of.
     unsafe {
         crate::machine::initialize();
@@ -80,9 +82,11 @@ pub fn load(bytes: &[u8], symbol: &str) -> Result<Loaded> {
         let mut address = 0;
         if failed.is_none() {
             LLVMOrcJITDylibAddGenerator(dylib, process);
-            let buffer =
-                LLVMCreateMemoryBufferWithMemoryRangeCopy(bytes.as_ptr().cast(), bytes.len(), name.as_ptr());
-            failed = take_error(LLVMOrcLLJITAddObjectFile(jit, dylib, buffer));
+            failed = parts.iter().find_map(|part| {
+                let (start, n) = (part.as_ptr().cast(), part.len());
+                let buffer = LLVMCreateMemoryBufferWithMemoryRangeCopy(start, n, name.as_ptr());
+                take_error(LLVMOrcLLJITAddObjectFile(jit, dylib, buffer))
+            });
         }
         if failed.is_none() {
             failed = take_error(LLVMOrcLLJITLookup(jit, &mut address, name.as_ptr()));

@@ -21,6 +21,7 @@ mod machine;
 mod memory;
 mod nests;
 mod parallel;
+mod parts;
 pub mod ptx;
 mod shuffles;
 mod stmt;
@@ -67,9 +68,11 @@ impl Engine for Llvm {
     }
 
     fn compile(&self, module: &Module, func: &Function, options: &Options) -> Result<Object, Diagnostic> {
-        let (ir, machine, table, mut stages) = build(module, func, options)?;
-        let bytes = machine.generate(&ir, false)?;
-        stages.end("code");
+        let Emitted { ir, bodies, machine, table, passes, mut stages } =
+            emitted(module, func, options, true)?;
+        let all = std::iter::once(&ir).chain(bodies.iter().flatten().filter(|b| !b.is_empty()));
+        let parts: Vec<_> = all.map(|part| parts::object(&machine, part, passes, &mut stages)).collect();
+        let bytes = parts::join(&parts.into_iter().collect::<Result<Vec<_>, _>>()?);
         Ok(Object {
             engine: self.name().to_string(),
             fingerprint: self.fingerprint()?,
@@ -82,6 +85,10 @@ impl Engine for Llvm {
 
     fn load(&self, object: &Object, _: &Function) -> Result<Box<dyn Code>, Diagnostic> {
         Ok(Box::new(jit::load(&object.bytes, &object.symbol)?))
+    }
+
+    fn forget(&self) {
+        parts::forget();
     }
 
     fn forms(&self) -> &'static [&'static str] {
@@ -98,7 +105,8 @@ impl Engine for Llvm {
         if !self.forms().contains(&form) {
             return Err(no_form(self.name(), form, self.forms()));
         }
-        let (ir, machine, ..) = build(module, func, options)?;
+        let Emitted { ir, machine, passes, .. } = emitted(module, func, options, false)?;
+        machine.optimize(&ir, passes)?;
         match form {
             "llvm" => Ok(ir.print().into_bytes()),
             _ => machine.generate(&ir, form == "asm"),
@@ -120,17 +128,36 @@ impl Stages {
     }
 }
 
-type Build = (Ir, Machine, CheckTable, Stages);
+/// What LLVM gets, before any pass.
+struct Emitted {
+    /// The entry, and everything else where there are no modules of bodies.
+    ir: Ir,
+    bodies: Option<[Ir; 2]>,
+    machine: Machine,
+    table: CheckTable,
+    passes: &'static str,
+    stages: Stages,
+}
 
-/// The optimized module, its machine and checks, and what that took.
-fn build(module: &Module, func: &Function, options: &Options) -> Result<Build, Diagnostic> {
+/// The verified modules of a function (one, unless it may be in parts), its machine and checks, and what that took.
+fn emitted(
+    module: &Module,
+    func: &Function,
+    options: &Options,
+    may_part: bool,
+) -> Result<Emitted, Diagnostic> {
     let mut stages = Stages { last: Instant::now(), times: Vec::new() };
     let machine = Machine::new(options)?;
     accept("llvm", &CAPABILITIES, module, func)?;
     let table = check_table(module, func).map_err(needs::free_size)?;
     let func = &lathe_lower::lower(module, func).map_err(emit::refused)?;
     let ir = Ir::new(&func.name);
-    machine.adopt(&ir);
+    let passes = passes(options.opt_level, func);
+    // Passes that look at one function at a time lose nothing where functions are in several modules.
+    let apart = may_part && passes.starts_with("function(");
+    let bodies = apart.then(|| [ir.beside(&func.name), ir.beside(&func.name)]);
+    let all = || std::iter::once(&ir).chain(bodies.iter().flatten());
+    all().for_each(|ir| machine.adopt(ir));
     let target = entry::Target {
         cpu: &machine.cpu,
         features: &machine.features,
@@ -139,13 +166,11 @@ fn build(module: &Module, func: &Function, options: &Options) -> Result<Build, D
         vscale: machine.vscale,
         unit_strides_only: options.unit_strides_only,
     };
-    entry::emit(&ir, module, func, &table, &target)?;
+    entry::emit(&ir, bodies.as_ref(), module, func, &table, &target)?;
     stages.end("emit");
-    machine.verify(&ir)?;
+    all().try_for_each(|ir| machine.verify(ir))?;
     stages.end("verify");
-    machine.optimize(&ir, passes(options.opt_level, func))?;
-    stages.end("passes");
-    Ok((ir, machine, table, stages))
+    Ok(Emitted { ir, bodies, machine, table, passes, stages })
 }
 
 /// Whether a function has a nest that computes something, in which the schedule makes no lanes.

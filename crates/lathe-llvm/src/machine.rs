@@ -36,6 +36,7 @@ pub struct Machine {
     triple: String,
     pub cpu: String,
     pub features: String,
+    opt_level: u8,
     /// Vectors that scale have this many times 128 bits; 0: vectors do not scale.
     pub vscale: u32,
     /// The machine holds masks of lanes as bits.
@@ -230,7 +231,14 @@ impl Machine {
         if raw.is_null() {
             return Err(error(format!("LLVM has no machine `{cpu}`")));
         }
-        Ok(Machine { raw, triple, cpu, features, vscale, bit_masks })
+        Ok(Machine { raw, triple, cpu, features, opt_level, vscale, bit_masks })
+    }
+
+    /// All that the code of a module depends on besides the module and the passes.
+    pub fn identity(&self) -> String {
+        let (major, minor, patch) = version();
+        let Machine { triple, cpu, features, opt_level, .. } = self;
+        format!("LLVM {major}.{minor}.{patch} {triple} {cpu} {features} O{opt_level}")
     }
 
     pub fn is_x86_64(&self) -> bool {

@@ -30,7 +30,7 @@ pub fn apart(e: &mut Emitter, s: &Stmt, l: &Loop) -> Result<()> {
     let mut types: Vec<_> = args.iter().map(|v| ir.type_of(*v)).collect();
     let ty = ir.fn_ty(ir.int_ty(32), &mut types);
     e.outlined += 1;
-    let f = ir.function(&format!("nest.{}.{}", l.binder.name, e.outlined), ty);
+    let f = ir.function(&format!("{}nest.{}.{}", e.scope, l.binder.name, e.outlined), ty);
     ir.set_internal(f);
     e.function_attributes(f);
     ir.attribute(f, None, "noinline");
@@ -63,6 +63,7 @@ pub fn apart(e: &mut Emitter, s: &Stmt, l: &Loop) -> Result<()> {
     e.finish(code);
     e.frame = outer;
     ir.at_end(here);
+    args.iter_mut().for_each(|v| *v = e.kept(*v));
     let status = ir.call(ty, f, &mut args);
     e.fail_if(ir.icmp(I::LLVMIntNE, status, ir.i32(0)), status);
     Ok(())

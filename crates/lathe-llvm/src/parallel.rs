@@ -96,7 +96,7 @@ fn store_record(e: &mut Emitter, record: &[Value]) -> Value {
     ir.at_end(here);
     for (k, v) in record.iter().enumerate() {
         if !ir.is_const(*v) {
-            ir.store(*v, ir.element_in_bounds(i64s, env, ir.i64(k as i64)), 8);
+            ir.store(e.kept(*v), ir.element_in_bounds(i64s, env, ir.i64(k as i64)), 8);
         }
     }
     env
@@ -116,12 +116,14 @@ fn outline(e: &mut Emitter, l: &Loop, captured: &Captured, record: &[Value]) -> 
     let n = types.len();
     types.extend([i64s, i64s]);
     let work_ty = ir.fn_ty(i32s, &mut types);
-    let work = ir.function(&format!("work.{}.{number}", l.binder.name), work_ty);
+    let work = ir.function(&format!("{}work.{}.{number}", e.scope, l.binder.name), work_ty);
     ir.set_internal(work);
     e.function_attributes(work);
 
-    let entry =
-        ir.function(&format!("body.{}.{number}", l.binder.name), ir.fn_ty(i32s, &mut [ptr, i64s, i64s]));
+    let entry = ir.function(
+        &format!("{}body.{}.{number}", e.scope, l.binder.name),
+        ir.fn_ty(i32s, &mut [ptr, i64s, i64s]),
+    );
     ir.set_internal(entry);
     e.function_attributes(entry);
     ir.at_end(ir.block(entry, "entry"));

@@ -64,6 +64,8 @@ pub fn ptx(
         ir.set_internal(body);
         let frame = Frame::new(&ir, body, ir.poison(ir.ptr_ty()));
         let mut e = Emitter {
+            bodies: None,
+            scope: "",
             ir: &ir,
             module,
             func,

@@ -39,6 +39,7 @@ pub mod separate;
 pub mod split;
 pub mod storage;
 pub mod subject;
+pub mod taken;
 pub mod tile;
 pub mod to_reduction;
 pub mod unroll;

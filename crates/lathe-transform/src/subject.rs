@@ -6,6 +6,7 @@ use crate::handle::History;
 use crate::names;
 use crate::predicates;
 use crate::rule::{Cursor, Edit, Rule};
+use crate::taken::{self, Key};
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::structural_hash;
 use lathe_ir::visit::{self, Path};
@@ -24,6 +25,8 @@ pub struct Subject {
     pub func: Function,
     /// What the steps made that led here.
     pub history: History,
+    /// By what a step on it is found that was taken before; none where steps are taken again each time.
+    key: Option<Key>,
 }
 
 impl PartialEq for Subject {
@@ -36,7 +39,34 @@ impl PartialEq for Subject {
 impl Subject {
     /// A function to which nothing was done yet.
     pub fn new(module: &Module, func: &Function) -> Subject {
-        Subject { module: Arc::new(module.clone()), func: func.clone(), history: History::default() }
+        Subject {
+            module: Arc::new(module.clone()),
+            func: func.clone(),
+            history: History::default(),
+            key: None,
+        }
+    }
+
+    /// The same, for steps that need not be taken again where this process took them before.
+    fn remembered(module: &Module, func: &Function) -> Subject {
+        Subject { key: Some(taken::start(module, func)), ..Subject::new(module, func) }
+    }
+
+    fn step(&self, rule: &str, focus: &[usize], args: &[StepArg]) -> Result<(Subject, Evidence), Refusal> {
+        let mut args =
+            Args { items: args.iter().map(|a| (a.name.clone(), Arg::from(&a.value), a.span)).collect() };
+        let cursor = Cursor {
+            module: &self.module,
+            func: &self.func,
+            focus: focus.to_vec(),
+            history: self.history.clone(),
+        };
+        if let Some(name) = crate::rule(rule).and_then(|r| left_out(&cursor, &r.signature, &args)) {
+            args.items.insert(0, (None, Arg::Path(name), None));
+        }
+        let edit = apply(&cursor, rule, &args)?;
+        let history = self.history.with(edit.made);
+        Ok((Subject { module: self.module.clone(), func: edit.func, history, key: None }, edit.evidence))
     }
 }
 
@@ -52,7 +82,7 @@ pub fn run(
     let (subject, trace) = lathe_strategy::run(
         context,
         &Strategy::Seq(vec![open, strategy.clone()]),
-        Subject::new(module, func),
+        Subject::remembered(module, func),
     )?;
     Ok((subject.func, trace))
 }
@@ -101,20 +131,15 @@ impl Tree for Subject {
     }
 
     fn apply(&self, rule: &str, focus: &[usize], args: &[StepArg]) -> Result<(Self, Evidence), Refusal> {
-        let mut args =
-            Args { items: args.iter().map(|a| (a.name.clone(), Arg::from(&a.value), a.span)).collect() };
-        let cursor = Cursor {
-            module: &self.module,
-            func: &self.func,
-            focus: focus.to_vec(),
-            history: self.history.clone(),
-        };
-        if let Some(name) = crate::rule(rule).and_then(|r| left_out(&cursor, &r.signature, &args)) {
-            args.items.insert(0, (None, Arg::Path(name), None));
+        let Some(here) = &self.key else { return self.step(rule, focus, args) };
+        let key = taken::step(here, rule, focus, args);
+        if let Some(found) = taken::get(&key) {
+            return Ok(found);
         }
-        let edit = apply(&cursor, rule, &args)?;
-        let history = self.history.with(edit.made);
-        Ok((Subject { module: self.module.clone(), func: edit.func, history }, edit.evidence))
+        let (made, evidence) = self.step(rule, focus, args)?;
+        let made = Subject { key: Some(key), ..made };
+        taken::put(key, &made, &evidence);
+        Ok((made, evidence))
     }
 
     fn arity(&self, path: &[usize]) -> usize {

@@ -66,6 +66,7 @@ fn gemm() -> Result<(), Failure> {
     let kernel = program.kernel(Some("gemm"))?;
     let mut strategy = Vec::new();
     let total = median(|| {
+        lathe::forget();
         let start = Instant::now();
         let s = schedule(&program, kernel, &How::default(), &machine)?;
         strategy.push(s.seconds());
@@ -81,36 +82,65 @@ fn gemm() -> Result<(), Failure> {
     Ok(())
 }
 
-/// A parameter of a strategy changes, in a kernel whose other versions are compiled: from the text to code that runs.
+/// One step of a strategy changes, in a kernel that was compiled before: from the text to code that runs.
 fn edit() -> Result<(), Failure> {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/gemm.lathe");
+    const ROUNDS: i64 = 40;
+    let gemm = include_str!("../../../examples/gemm.lathe");
+    let plain =
+        "kernel gemm(A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]) { C[i, j] = sum[k](A[i, k] * B[k, j]) }";
+    let map = "kernel map(x: f32[N]) -> (y: f32[N]) { y[i] = x[i] * 2 + 1 }";
+    let own = |from: &str, to: &str| gemm.replacen(from, to, 1);
+    let edits: [(&str, &str, &dyn Fn(i64) -> String); 5] = [
+        ("map", "mine", &|n| {
+            format!(
+                "{map}\nstrategy mine for map = split(i, {}) ; vectorize(i.i, 8) ; parallel(i.o)",
+                64 + 8 * n
+            )
+        }),
+        ("gemm", "mine", &|n| {
+            let tiles = format!("tile(i: {}, j: 32) ; split(k, 64)", 8 + n);
+            let rest = "reorder(i.o, j.o, k.o, i.i, k.i, j.i) ; vectorize(j.i, 16) ; parallel(i.o)";
+            format!("{plain}\nstrategy mine for gemm = {tiles} ; {rest}")
+        }),
+        ("gemm", "packed", &|n| own("split(i, mc)", &format!("split(i, {})", 16 + 8 * n))),
+        ("gemm", "small", &|n| own("split(C.k, kc)", &format!("split(C.k, {})", 48 + n))),
+        ("gemm", "direct", &|n| {
+            own(
+                "split(j, vector(T)) ; split(i, mr)",
+                &format!("split(j, vector(T)) ; split(i, {})", 4 + n % 13),
+            )
+        }),
+    ];
     let machine = Machine::host();
-    let program = Program::open(path)?;
-    let kernel = program.kernel(Some("gemm"))?;
-    for (strategy, name, values) in
-        [("packed", "mc", [64, 80]), ("small", "kc", [96, 112]), ("direct", "mr", [8, 10])]
-    {
-        let mut turn = 0;
-        let mut own = Vec::new();
-        let total = median(|| {
-            turn += 1;
-            let how = How {
-                strategy: Some(strategy.to_string()),
-                params: [(name.to_string(), values[turn % 2].to_string())].into(),
-                ..How::default()
-            };
+    for (kernel, strategy, text) in edits {
+        let mut all: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+        lathe::forget();
+        for n in 0..ROUNDS {
+            let text = text(n);
             let start = Instant::now();
-            let s = schedule(&program, kernel, &how, &machine)?;
-            own.push(s.seconds());
-            compile(&s, &Build::default()).map_err(Failure::bare)?;
-            Ok(start.elapsed().as_secs_f64())
-        })?;
-        let own = stats::median(&own).unwrap_or(f64::NAN);
-        println!(
-            "a parameter of `{strategy}` changed, to code: {:.1} ms (strategy and checks {:.1} ms)",
-            total * 1e3,
-            own * 1e3
+            let mut note = |name: &str, t: f64| all.entry(name.to_string()).or_default().push(t);
+            let program = Program::from_text("edit.lathe", &text)?;
+            note("front end", start.elapsed().as_secs_f64());
+            let how = How { strategy: Some(strategy.to_string()), ..How::default() };
+            let s = schedule(&program, program.kernel(Some(kernel))?, &how, &machine)?;
+            s.times.iter().for_each(|(name, t)| note(name, *t));
+            let built = compile(&s, &Build::default()).map_err(Failure::bare)?;
+            // Parts of code go through the same stages.
+            let mut stages: BTreeMap<&str, f64> = BTreeMap::new();
+            built.times.iter().for_each(|(name, t)| *stages.entry(name).or_default() += t);
+            stages.iter().for_each(|(name, t)| note(name, *t));
+            note("total", start.elapsed().as_secs_f64());
+        }
+        let least = |t: &[f64]| t.iter().copied().fold(f64::INFINITY, f64::min);
+        let total = all.remove("total").unwrap_or_default();
+        let middle = stats::median(&total).unwrap_or(f64::NAN);
+        print!(
+            "a step of `{strategy}` of {kernel} changed, to code: {:.1} ms (median {:.1}):",
+            least(&total) * 1e3,
+            middle * 1e3
         );
+        all.iter().for_each(|(name, t)| print!(" {name} {:.2}", least(t) * 1e3));
+        println!();
     }
     Ok(())
 }

@@ -17,8 +17,6 @@ use std::sync::{Arc, Mutex, OnceLock};
 pub struct Cache {
     folder: PathBuf,
     limit: u64,
-    /// Files that this process added.
-    added: AtomicU64,
     /// The folder, opened when it is first used; `None` where it cannot be.
     room: OnceLock<Option<Room>>,
     /// What the user should know.
@@ -30,6 +28,9 @@ const LIMIT: u64 = 256 << 20;
 
 /// The folder is measured at the first, and then at every so-many-th file that a process adds.
 const LOOK: u64 = 32;
+
+/// Files that this process added, to whichever folders.
+static ADDED: AtomicU64 = AtomicU64::new(0);
 
 /// The first bytes of each file.
 const MAGIC: &[u8] = b"LATHE-2\n";
@@ -72,13 +73,7 @@ impl Cache {
 
     /// A cache in a folder, which is made when something is added.
     pub fn at(folder: impl Into<PathBuf>, limit: u64) -> Cache {
-        Cache {
-            folder: folder.into(),
-            limit,
-            added: AtomicU64::new(0),
-            room: OnceLock::new(),
-            notes: Mutex::default(),
-        }
+        Cache { folder: folder.into(), limit, room: OnceLock::new(), notes: Mutex::default() }
     }
 
     /// The folder that the user gave, in which there is one for the files.
@@ -140,7 +135,7 @@ impl Cache {
         if room.write(&format!("{key}{END}"), &all).is_err() {
             return;
         }
-        if self.added.fetch_add(1, Ordering::Relaxed).is_multiple_of(LOOK) {
+        if ADDED.fetch_add(1, Ordering::Relaxed).is_multiple_of(LOOK) {
             self.shrink(room);
         }
     }

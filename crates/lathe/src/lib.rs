@@ -79,6 +79,13 @@ pub use steps::apply_steps;
 pub use tests_of::{ProgramReport, check_program};
 pub use which::schedule;
 
+/// Drops what this process keeps of earlier schedules and compilations, so that the next ones are done from the beginning:
+/// for who measures how long they take.
+pub fn forget() {
+    lathe_transform::taken::forget();
+    Engine::ALL.iter().for_each(|e| e.forget());
+}
+
 /// The codes of all crates.
 pub fn all_codes() -> Vec<CodeInfo> {
     let tables: Vec<&[CodeInfo]> = vec![

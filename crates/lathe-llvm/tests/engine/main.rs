@@ -5,4 +5,5 @@ mod common;
 mod kernel;
 mod lanes;
 mod oracle;
+mod parts;
 mod structure;

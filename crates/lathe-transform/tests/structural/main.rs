@@ -8,4 +8,5 @@ mod rules;
 mod spellings;
 mod strategies;
 mod support;
+mod taken;
 mod traversals;
