@@ -73,10 +73,10 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
         let (id, elem, extents) = (work.fresh_buf(), buffer.elem.clone(), Vec::new());
         Buffer::local(id, name, elem, extents, Space::Register)
     };
-    let scope = args.opt_word(RULE, "scope", 2, &SCOPES)?.unwrap_or(SCOPES[0].into());
+    let scope = args.opt_word(RULE, "scope", 2, &SCOPES)?.unwrap_or(SCOPES[0]);
     let m = Maker {
         scan: &scan,
-        scope: (&*scope).into(),
+        scope: scope.into(),
         acc: &buffer,
         l,
         around: &around,
