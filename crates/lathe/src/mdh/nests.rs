@@ -170,7 +170,7 @@ fn best(
     offer(sums::in_lanes(set, whole, path));
     offer(sums::on_threads(set, whole, path, sizes));
     offer(rows(set, whole, path));
-    let refused = match apart(set, whole, path, sizes, &[]) {
+    let refused = match apart(set, whole, path, (sizes, EXPANDED), &[]) {
         Ok(start) if blocks(func, path, sizes) => {
             for width in BLOCKS {
                 offer(lathe_analysis::within_work(NEST, || blocked::blocked(set, &start, path, width)));
@@ -309,7 +309,7 @@ pub(super) fn apart(
     set: &Setting,
     start: &Made,
     path: &Path,
-    sizes: &BTreeMap<String, i64>,
+    (sizes, most): (&BTreeMap<String, i64>, i64),
     stay: &[BufId],
 ) -> Result<Made, Diagnostic> {
     let mut made = start.clone();
@@ -338,11 +338,26 @@ pub(super) fn apart(
         total = total.saturating_add(bytes(b));
         here = Some(inside);
     }
-    if total > EXPANDED {
+    if total > most {
         let text = "expanding its variables to an element per iteration would take too much memory";
         return Err(Diagnostic::error(lathe_transform::codes::UNSUPPORTED, text.to_string()));
     }
     Ok(made)
+}
+
+/// Whether the arrays that a function allocates take little more than those of another one.
+pub(super) fn takes_no_more(func: &Function, than: &Function, sizes: &BTreeMap<String, i64>) -> bool {
+    let all = |f: &Function| {
+        let (bytes, mut total) = (bytes(f, sizes), 0i64);
+        visit::walk(&f.body, &mut |s, _| {
+            // Extents that follow a loop are those of a block.
+            let known = |b: &&Arc<Buffer>| bytes(b) < i64::MAX;
+            s.allocated().filter(known).into_iter().for_each(|b| total = total.saturating_add(bytes(b)));
+            true
+        });
+        total
+    };
+    all(func) <= all(than).saturating_add(EXPANDED)
 }
 
 /// How many bytes a buffer takes.

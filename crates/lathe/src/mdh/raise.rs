@@ -43,7 +43,8 @@ fn one(set: &Setting, before: &Made, path: &Path, sizes: &BTreeMap<String, i64>)
         made = step(&made, "inline", &args)?;
     }
     let (stay, within) = accumulators(&here(&made)?);
-    made = apart(set, &made, path, sizes, &stay).ok()?;
+    // Decisions make most of these arrays small again; who takes them looks at what is left.
+    made = apart(set, &made, path, (sizes, i64::MAX), &stay).ok()?;
     let labels = lathe_transform::names::labels_in(&here(&made)?);
     // What sets a sum to its identity stays with the sum.
     let cut = |l: &&String| !within.contains(l) && !labels.iter().any(|k| Role::Init.is_of(l, k));

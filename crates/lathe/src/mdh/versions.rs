@@ -157,7 +157,10 @@ pub(super) fn best(
         let changed = [siblings::fused(set, sizes), recognized, raised];
         for made in changed.into_iter().flatten() {
             let other = make(&Setting { func: &made.func, ..*set })?;
-            if let Some(other) = other.filter(|o| cost(o) < cost(&v)) {
+            let better = |o: &Version| {
+                cost(o) < cost(&v) && nests::takes_no_more(&simplify_function(&o.func), set.func, sizes)
+            };
+            if let Some(other) = other.filter(better) {
                 v = made.before(other);
             }
         }
