@@ -25,6 +25,7 @@ mod checkpoint;
 pub mod codes;
 pub mod custom;
 mod directions;
+mod divided;
 pub mod expr;
 mod filled;
 mod forward;
@@ -195,9 +196,10 @@ fn in_one_direction(module: &Module, func: &Function, request: &Request) -> Resu
     let func = &serial::serial(module, func)?;
     let called = calls::opened(module, func, request.mode)?;
     if parts::has_wholes(&called) {
+        let module = &divided::with_parts(module, &called);
         let split = parts::split(module, &called)?;
         let (wrt, of) = (split.names(&wrt), split.names(&of));
-        let d = real(split.module.as_ref().unwrap_or(module), &split.func, request, wrt, of)?;
+        let d = real(module, &split.func, request, wrt, of)?;
         let d = split.joined(func, request, d)?;
         within_limits(&d.func)?;
         return Ok(d);

@@ -6,8 +6,7 @@
 //! by the real and by the imaginary part of each element, `∂/∂re + i ∂/∂im`, which is the gradient as PyTorch defines it (JAX
 //! has its conjugate), and the adjoint of `J` is the one of the inner product `Re(conj(a) b)`.
 
-mod called;
-mod leaf;
+pub mod leaf;
 
 use crate::codes::{self, refuse};
 use crate::{Derivative, Mode, Request, shadow_name};
@@ -19,7 +18,7 @@ use lathe_ir::{
     Module, Name, Param, ParamKind, Reduce, ReduceOp, Scalar, Space, Stmt, StmtKind, Store, Type, View,
     build, reduce, visit,
 };
-use leaf::{Leaf, assembled, component, element, is_whole, leaves, over};
+use leaf::{Leaf, assembled, component, element, is_whole, leaves, named, over};
 pub use leaf::{has_floats, is_struct};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -29,8 +28,6 @@ pub struct Split {
     pub func: Function,
     /// The parameters that had parts.
     wholes: Vec<Whole>,
-    /// The module with functions over parts for those that are called, if there are any.
-    pub module: Option<Module>,
 }
 
 struct Whole {
@@ -50,13 +47,13 @@ pub fn has_wholes(f: &Function) -> bool {
     found
 }
 
-/// The function over parts.
+/// The function over parts. Those that it calls with structs, with derivatives of their own, are in the module (`divided`).
 ///
 /// # Errors
 /// `E1302` for statements that have no parts.
 pub fn split(module: &Module, f: &Function) -> Result<Split, Diagnostic> {
     let mut func = lathe_transform::open::open_some(module, f, &has_no_parts).map_err(|r| *r.diagnostic)?;
-    let mut parts = Parts { module, arrays: HashMap::new(), next: func.next_id, failed: None, made: None };
+    let mut parts = Parts { module, arrays: HashMap::new(), next: func.next_id, failed: None };
     let mut wholes = Vec::new();
     let mut params = Vec::new();
     for p in &func.params {
@@ -76,7 +73,7 @@ pub fn split(module: &Module, f: &Function) -> Result<Split, Diagnostic> {
     func.next_id = parts.next;
     match parts.failed {
         Some(d) => Err(d),
-        None => Ok(Split { func, wholes, module: parts.made }),
+        None => Ok(Split { func, wholes }),
     }
 }
 
@@ -93,7 +90,7 @@ fn has_no_parts(c: &Compute) -> bool {
 
 /// What an operator makes of two values, each scalar of structs by itself; `None` if it is not defined on their types.
 pub fn combined(module: &Module, op: &ReduceOp, a: &[Expr], b: &[Expr]) -> Option<Vec<Expr>> {
-    let parts = Parts { module, arrays: HashMap::new(), next: 0, failed: None, made: None };
+    let parts = Parts { module, arrays: HashMap::new(), next: 0, failed: None };
     Some(reduce::combine(module, op, a, b)?.iter().map(|e| parts.real(e)).collect())
 }
 
@@ -220,8 +217,6 @@ struct Parts<'m> {
     arrays: HashMap<BufId, (Vec<Leaf>, Vec<Arc<Buffer>>)>,
     next: u32,
     failed: Option<Diagnostic>,
-    /// The module with what `called::over_parts` adds.
-    made: Option<Module>,
 }
 
 /// Targets and values that are written together.
@@ -339,9 +334,10 @@ impl Parts<'_> {
     /// A call with the parts of what is passed, of a function that has derivatives of its own.
     fn call(&mut self, s: &Stmt) -> Option<Stmt> {
         let StmtKind::Call { function, args } = s.kind() else { return None };
-        let known = self.made.take().unwrap_or_else(|| self.module.clone());
-        let (made, name) = called::over_parts(known, function);
-        self.made = Some(made);
+        let name = named(function);
+        if !self.module.functions.contains_key(&name) {
+            return None;
+        }
         let mut parts = Vec::new();
         for a in args {
             match a {
@@ -355,7 +351,7 @@ impl Parts<'_> {
                 },
             }
         }
-        Some(s.with_kind(StmtKind::Call { function: name?, args: parts }))
+        Some(s.with_kind(StmtKind::Call { function: name, args: parts }))
     }
 
     /// `target ⊕= value`: a sum adds each part, any other operator combines whole values.

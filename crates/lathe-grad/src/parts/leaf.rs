@@ -2,8 +2,8 @@
 
 use lathe_ir::names::around;
 use lathe_ir::{
-    Access, Buffer, Combine, Compute, Dim, Expr, Function, Label, Param, Scalar, Stmt, StmtKind, Store, Type,
-    build,
+    Access, Buffer, Combine, Compute, Dim, Expr, Function, Label, Name, Param, Scalar, Stmt, StmtKind, Store,
+    Type, build,
 };
 
 /// A scalar of a struct.
@@ -93,4 +93,9 @@ pub fn over(f: &mut Function, label: &str, shape: &Buffer, what: impl Fn(&[Expr]
 
 pub fn component(e: Expr, path: &[u32]) -> Expr {
     path.iter().fold(e, |e, i| build::field(e, *i))
+}
+
+/// What the function over parts of a function is called.
+pub fn named(function: &Name) -> Name {
+    format!("{function}.parts").as_str().into()
 }

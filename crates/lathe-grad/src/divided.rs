@@ -1,10 +1,10 @@
 //! Functions over parts for those with derivatives of their own: what the function with parts as parameters does is to put the
 //! structs together, to call, and to take apart what it gets; and so do its derivatives, as derivatives by parts.
 
-use super::leaf::{Leaf, assembled, component, element, is_struct, leaves, over};
 use crate::arrays::allocated;
 use crate::calls::signature;
 use crate::custom::fits;
+use crate::parts::leaf::{Leaf, assembled, component, element, is_struct, leaves, named, over};
 use crate::shadow_name;
 use lathe_ir::stmt::Arg;
 use lathe_ir::{
@@ -16,13 +16,22 @@ use std::sync::Arc;
 /// What a parameter becomes: for every scalar of its type, a parameter of this name, or nothing.
 type Split = Vec<(Leaf, Option<String>)>;
 
-/// The module with a function over parts for one with derivatives, and with these; its name. `None` if there is none.
-pub fn over_parts(mut module: Module, name: &Name) -> (Module, Option<Name>) {
-    let own: Name = format!("{name}.parts").as_str().into();
-    if module.functions.contains_key(&own) {
-        return (module, Some(own));
-    }
-    let Some(of) = signature(&module, name) else { return (module, None) };
+/// The module with a function over parts for each that a function calls and that has derivatives of its own.
+pub fn with_parts(module: &Module, f: &Function) -> Module {
+    let mut names: Vec<Name> = Vec::new();
+    lathe_ir::visit::walk(&f.body, &mut |s, _| {
+        if let StmtKind::Call { function, .. } = s.kind() {
+            names.push(function.clone());
+        }
+        true
+    });
+    names.iter().fold(module.clone(), over_parts)
+}
+
+fn over_parts(mut module: Module, name: &Name) -> Module {
+    let own = named(name);
+    let known = signature(&module, name).filter(|f| f.params.iter().any(is_struct));
+    let Some(of) = known.filter(|_| !module.functions.contains_key(&own)) else { return module };
     let rules: Vec<Function> = module
         .derivatives
         .get(name)
@@ -31,7 +40,7 @@ pub fn over_parts(mut module: Module, name: &Name) -> (Module, Option<Name>) {
         .filter_map(|g| module.functions.get(g).cloned())
         .collect();
     if rules.is_empty() {
-        return (module, None);
+        return module;
     }
     let every = |p: &Param, name: &str| -> Option<Split> {
         let elem = &p.array().filter(|_| is_struct(p))?.elem;
@@ -58,7 +67,7 @@ pub fn over_parts(mut module: Module, name: &Name) -> (Module, Option<Name>) {
         module.functions.insert(rule.name.clone(), rule);
     }
     module.functions.insert(own.clone(), f);
-    (module, Some(own))
+    module
 }
 
 /// A function that calls another one, with parts as parameters where `split` says so.
