@@ -3,15 +3,17 @@
 use crate::args::{Args, IntoRefusal};
 use crate::arithmetic::SMALL;
 use crate::codes;
+use crate::failing::may_fail;
 use crate::names::{find_all_loops, find_one_loop};
 use crate::rule;
 use crate::rule::Cursor;
+use crate::storage::may_alias;
 use crate::work::{Work, edited};
 use lathe_analysis::affine::{self, BandPlan, Fuse, Member, Schedule, Tree};
 use lathe_analysis::{Env, within_work};
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::visit::{self, Path};
-use lathe_ir::{Access, Binder, Expr, Function, Reduce, Scalar, Stage, Stmt, StmtKind, Store, VarId, build};
+use lathe_ir::{Access, Binder, BufId, Expr, Function, Reduce, Scalar, Stage, Stmt, StmtKind, Store, VarId, build};
 use lathe_poly::simplify::simplify_stmt;
 use lathe_poly::{Affine, Ranges};
 use lathe_strategy::evidence::Kind;
@@ -109,7 +111,7 @@ pub fn proposals(cursor: &Cursor, all: &[Args]) -> Vec<Result<Function, Refusal>
     let Some(mut path) = whole(cursor) else { return Vec::new() };
     let bounded = edited(cursor, &RULE, |work| {
         path = small(work, &path)?;
-        Ok(())
+        in_place(work, &path)
     });
     let Ok(bounded) = bounded else { return Vec::new() };
     let Some(old) = visit::at(&bounded.body, &path) else { return Vec::new() };
@@ -227,6 +229,7 @@ const WORK: u64 = 30_000_000;
 
 fn one(work: &mut Work, path: &Path, wanted: &Wanted) -> Result<(), Refusal> {
     let path = &small(work, path)?;
+    in_place(work, path)?;
     numbered(work, path)?;
     let old = work.at(path)?.clone();
     let refuse = |why: String| refusal(&old, &why);
@@ -251,6 +254,35 @@ fn one(work: &mut Work, path: &Path, wanted: &Wanted) -> Result<(), Refusal> {
         work.scheduled();
     }
     Ok(())
+}
+
+/// Puts values in the place of their names, where a `let` encloses loops: of values that cannot fail, and read nothing that the
+/// nest writes.
+fn in_place(work: &mut Work, path: &Path) -> Result<(), Refusal> {
+    let nest = work.at(path)?.clone();
+    let mut written: HashSet<BufId> = HashSet::new();
+    visit::walk(&nest, &mut |s, _| {
+        written.extend(s.accesses().filter(|(_, mode)| mode.writes()).filter_map(|(a, _)| a.view.buffer()));
+        true
+    });
+    let func = work.func().clone();
+    let stays = |a: &Access| a.view.buffer().is_some_and(|b| !written.contains(&b) && !may_alias(&func, b));
+    let plain = |e: &Expr| !may_fail(e) && visit::loads_of(e).iter().all(stays);
+    let new = visit::map_stmts(&nest, &mut |s| match s.as_let() {
+        Some((binder, value, body)) if encloses_loops(body) && plain(value) => {
+            visit::substitute_stmt(body, &HashMap::from([(binder.id, value.clone())]))
+        }
+        _ => s,
+    });
+    if new == nest {
+        Ok(())
+    } else {
+        work.replace_by_rule(path, new, Kind::Bijection, Construction::Unchanged)
+    }
+}
+
+fn encloses_loops(s: &Stmt) -> bool {
+    s.as_loop().is_some() || s.children().any(encloses_loops)
 }
 
 /// Extends the instance vectors of statements that do not distinguish the iterations of the nest, such as index

@@ -99,7 +99,9 @@ impl<'a> Collector<'_, '_> {
                      `expand({0}, at: …)`",
                     buffer.name
                 ),
-                (_, Some((binder, _, _))) => format!("`let {}` encloses loops", binder.name),
+                (_, Some((binder, _, _))) => {
+                    format!("`let {}` encloses loops, and its value may fail, or changes inside of them", binder.name)
+                }
                 _ => "a loop is enclosed by something other than a loop".into(),
             });
         }
