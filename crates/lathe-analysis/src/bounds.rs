@@ -14,7 +14,7 @@ use crate::solve::Answer;
 use crate::text::expr_text;
 use crate::view::Facts;
 use lathe_diagnostics::{Diagnostic, Places, Severity};
-use lathe_ir::build::{boolean, load, not, select};
+use lathe_ir::build::{boolean, index, load, max, min, not, select};
 use lathe_ir::stmt::Atomic;
 use lathe_ir::visit::{self, vars_of};
 use lathe_ir::{
@@ -266,7 +266,14 @@ impl Prover {
                 self.top = top;
                 self.loops.pop();
                 let range = (&lo, &hi, l.step);
+                let within = self.within(mark, l.binder.id, range);
                 let body = self.settle(mark, body, |n, r| n.outside_loop(l.binder.id, range, r));
+                // What reads the data that is the range stays directly before the loop.
+                let (pure, here): (Vec<_>, Vec<_>) =
+                    self.floating.drain(mark.min(self.floating.len())..).partition(Needed::is_pure);
+                self.floating.extend(pure);
+                checks.extend(here);
+                let (lo, hi) = within.unwrap_or((lo, hi));
                 s.with_kind(StmtKind::Loop(Loop { lo, hi, body, ..l.clone() }))
             }
             StmtKind::If { cond, then, other } => {
@@ -408,6 +415,17 @@ impl Prover {
             }
         }
         if here.is_empty() { body } else { Stmt::seq(here.into_iter().chain([body])) }
+    }
+
+    /// The range of a loop, if it is data and a check is about to say that the loop's variable is a subscript: within the
+    /// extent, which changes nothing where the check holds, and bounds what steps compute from the range.
+    fn within(&self, mark: usize, v: VarId, (lo, hi, step): (&Expr, &Expr, i64)) -> Option<(Expr, Expr)> {
+        if step != 1 || (checks::is_pure(lo) && checks::is_pure(hi)) {
+            return None;
+        }
+        let extent = self.floating.get(mark..)?.iter().find_map(|n| n.subscript(v))?;
+        let end = |e: &Expr| min(max(index(0), e.clone()), extent.clone());
+        checks::is_pure(extent).then(|| (end(lo), end(hi)))
     }
 
     fn float(&mut self, needed: Needed) {

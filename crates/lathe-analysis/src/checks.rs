@@ -3,7 +3,7 @@
 //! A check computes nothing that could overflow 64 bits. It may be hoisted, never sunk, and never so that another call
 //! fails than before: a check hoisted out of a loop is guarded by the loop having iterations. One that reads
 //! no memory and is monotonic in a loop is made once for the loop, at both ends, so that a scalar offset costs
-//! nothing per iteration.
+//! nothing per iteration. Where the range of the loop is data, this check stands directly before the loop.
 
 use lathe_diagnostics::Places;
 use lathe_ir::build::{add, and, boolean, floor_div, index, le, lt, mul, select, sub, var};
@@ -169,14 +169,33 @@ impl Needed {
         self.exprs().iter().all(|e| is_pure(e))
     }
 
-    /// The check for all iterations of a loop at once; `None` if every iteration must be checked.
+    /// The extent, if the check is that a loop variable is a subscript of a dimension of that extent.
+    pub fn subscript(&self, v: VarId) -> Option<&Expr> {
+        match &self.ask {
+            Ask::Orders(all) if self.under.as_bool() == Some(true) => match all.as_slice() {
+                [first, last] => {
+                    let own = first.low.as_int() == Some(0)
+                        && first.high.as_var() == Some(v)
+                        && last.low.as_var() == Some(v);
+                    (own && !first.strict && last.strict && !vars_of(&last.high).contains(&v))
+                        .then_some(&last.high)
+                }
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// The check for all iterations of a loop at once, to be placed directly before the loop if it is not pure; `None` if
+    /// every iteration must be checked.
     pub fn outside_loop(
         &self,
         v: VarId,
         (lo, hi, step): (&Expr, &Expr, i64),
         ranges: &Ranges,
     ) -> Option<Needed> {
-        let pure = is_pure(lo) && is_pure(hi) && self.is_pure();
+        // What the bounds read is still the same directly before the loop, where the caller places the check.
+        let pure = self.is_pure();
         let under = self.under_some(lo, hi);
         if !self.mentions(v) {
             return pure.then(|| Needed { under, ..self.clone() });

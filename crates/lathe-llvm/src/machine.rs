@@ -12,6 +12,7 @@ use llvm_sys::core::{
 };
 use llvm_sys::error::{LLVMDisposeErrorMessage, LLVMErrorRef, LLVMGetErrorMessage};
 use llvm_sys::prelude::LLVMMemoryBufferRef;
+use llvm_sys::support::LLVMParseCommandLineOptions;
 use llvm_sys::target::LLVMSetModuleDataLayout;
 use llvm_sys::target::{
     LLVMInitializeAArch64AsmPrinter, LLVMInitializeAArch64Target, LLVMInitializeAArch64TargetInfo,
@@ -72,8 +73,8 @@ const CUDA: &[(&str, &str)] = &[
 /// Registers the code generators of these, once.
 pub fn initialize() {
     static INIT: Once = Once::new();
-    // SAFETY: these only register targets that the library was built with. No others are named, so that a binary with
-    // LLVM inside holds no others.
+    // SAFETY: these only register targets that the library was built with, and set an option that one of them declares. No
+    // others are named, so that a binary with LLVM inside holds no others.
     INIT.call_once(|| unsafe {
         LLVMInitializeX86TargetInfo();
         LLVMInitializeX86Target();
@@ -87,6 +88,10 @@ pub fn initialize() {
         LLVMInitializeNVPTXTarget();
         LLVMInitializeNVPTXTargetMC();
         LLVMInitializeNVPTXAsmPrinter();
+        // By default, choices that a loop carries become branches: faster where they can be predicted, several times slower
+        // where data decide at random, as in tables of alignments. What the least and the greatest are is data.
+        let options = [c"lathe".as_ptr(), c"-x86-cmov-converter=false".as_ptr()];
+        LLVMParseCommandLineOptions(options.len() as i32, options.as_ptr(), std::ptr::null());
     });
 }
 

@@ -6,7 +6,7 @@
 
 use crate::accesses::{Along, Known, Place, loads};
 use crate::count::Values;
-use crate::trips::{UNKNOWN_TRIPS, decides, typical, typical_of};
+use crate::trips::{UNKNOWN_TRIPS, bounds, decides, typical, typical_of};
 use lathe_ir::interp::evaluate;
 use lathe_ir::stmt::Establishes;
 use lathe_ir::visit::leaves_lanes;
@@ -16,6 +16,9 @@ use lathe_ir::{
 };
 use lathe_target::{Costs, Machine, Masks};
 use std::collections::HashMap;
+
+/// Instructions that a core looks ahead.
+const WINDOW: f64 = 512.0;
 
 /// Every loop around.
 const ALL_LEVELS: u64 = u64::MAX;
@@ -52,6 +55,8 @@ struct Bag {
     stores: f64,
     /// Cycles of the longest chain.
     chain: f64,
+    /// Iterations after which another chain begins, which waits for little of the one before.
+    row: Option<f64>,
     /// Iterations, whose counters take instructions too.
     iterations: f64,
     /// Bytes of the widest element, and whether neighbours in memory are apart or the loop holds others, so that no
@@ -152,7 +157,7 @@ impl<'a> Walk<'a> {
     }
 
     fn visit_loop(&mut self, l: &Loop, times: f64) {
-        let bounds = evaluate(&l.lo, &self.values).zip(evaluate(&l.hi, &self.values));
+        let bounds = bounds(l, &self.values);
         let trips = bounds
             .map_or(UNKNOWN_TRIPS, |(lo, hi)| ((hi as f64 - lo as f64).max(0.0) / l.step as f64).ceil());
         if trips == 0.0 {
@@ -243,7 +248,9 @@ impl<'a> Walk<'a> {
             false => 1.0,
         };
         let waiting = if bag.plain { 0.0 } else { pieced };
-        self.cycles += (throughput / lanes + waiting).max(bag.chain);
+        let row = bag.row.map_or(f64::INFINITY, |n| n * issue * costs.issued_per_cycle / bag.iterations);
+        let chain = bag.chain / (WINDOW / row).max(1.0);
+        self.cycles += (throughput / lanes + waiting).max(chain);
     }
 
     /// The product of the trips of what is written out around, as far as `counts` says.
@@ -524,6 +531,13 @@ impl<'a> Walk<'a> {
             return;
         };
         self.bag.chain = self.bag.chain.max(times * cycles);
+        // Rows of such chains, each of which begins when the one before is a little ahead.
+        let mut around = self.path.iter().rev().filter(|l| l.kind == Kind::Serial);
+        if let (Some(row), Some(outer)) = (around.next(), around.next())
+            && target.mentions(outer.var)
+        {
+            self.bag.row = Some(row.trips);
+        }
     }
 }
 

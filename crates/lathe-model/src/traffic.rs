@@ -6,7 +6,7 @@
 
 use crate::accesses::{Known, Place, loads};
 use crate::count::Values;
-use crate::trips::{UNKNOWN_TRIPS, typical_of};
+use crate::trips::{UNKNOWN_TRIPS, bounds, typical_of};
 use lathe_ir::interp::evaluate;
 use lathe_ir::{Buffer, Executor, Loop, Space, Stmt, VarId, visit};
 use lathe_target::Machine;
@@ -24,6 +24,11 @@ struct Region {
     dims: Vec<Option<Span>>,
     /// No more elements than this.
     points: f64,
+    /// The offsets of the rows that are touched, which leave out corners of the box; none if a loop runs over several rows.
+    rows: Vec<Vec<i64>>,
+    /// The part of the box that is touched: a loop that moves it along several dimensions, as in a skewed nest, leaves out
+    /// corners.
+    part: f64,
     /// How often a byte moves: written ones come and go.
     weight: f64,
     route: Route,
@@ -151,15 +156,15 @@ impl Traffic<'_> {
     }
 
     fn of_loop(&mut self, l: &Loop) -> (Vec<Region>, Moved) {
-        let bounds = (evaluate(&l.lo, &self.values), evaluate(&l.hi, &self.values));
+        let bounds = bounds(l, &self.values);
         let trips = match bounds {
-            (Some(lo), Some(hi)) => ((hi as f64 - lo as f64).max(0.0) / l.step as f64).ceil(),
-            _ => UNKNOWN_TRIPS,
+            Some((lo, hi)) => ((hi as f64 - lo as f64).max(0.0) / l.step as f64).ceil(),
+            None => UNKNOWN_TRIPS,
         };
         if trips == 0.0 {
             return (Vec::new(), [0.0; 3]);
         }
-        if let (Some(lo), Some(hi)) = bounds {
+        if let Some((lo, hi)) = bounds {
             self.values.insert(l.binder.id, typical_of(l, lo, hi));
         }
         let around = self.at_once;
@@ -171,7 +176,10 @@ impl Traffic<'_> {
         self.values.remove(&l.binder.id);
         let once = self.footprint(&regions);
         for r in &mut regions {
-            close(r, l, bounds.0.unwrap_or(0), trips);
+            let buffer = r.buffer.clone();
+            let extent =
+                |d: usize| evaluate(&buffer.extents[d], &self.values).map_or(f64::INFINITY, |n| n as f64);
+            close(r, l, bounds.map_or(0, |b| b.0), trips, &extent);
         }
         let mut merged = Vec::new();
         regions.into_iter().for_each(|r| add(&mut merged, r));
@@ -200,10 +208,11 @@ impl Traffic<'_> {
             let span = |f: &Option<lathe_poly::Affine>| {
                 f.as_ref().map(|f| Span { terms: f.terms.clone(), lo: f.constant, hi: f.constant })
             };
-            let dims = place.subscripts.iter().map(span).collect();
+            let dims: Vec<_> = place.subscripts.iter().map(span).collect();
+            let rows = vec![offsets(&place.buffer, &dims)];
             let route = if past && written { self.route(&place.buffer) } else { Route::Cached };
             let weight = if written && route != Route::Past { 2.0 } else { 1.0 };
-            add(&mut out, Region { buffer: place.buffer, dims, points: 1.0, weight, route });
+            add(&mut out, Region { buffer: place.buffer, dims, points: 1.0, rows, part: 1.0, weight, route });
         }
         out
     }
@@ -259,19 +268,29 @@ impl Traffic<'_> {
         };
         let last = crate::accesses::innermost(&r.buffer);
         let rows: f64 = (0..r.dims.len()).filter(|d| Some(*d) != last).map(wide).product();
+        let rows = if r.rows.is_empty() { rows } else { rows.min(r.rows.len() as f64) };
         let row = last.map_or(1.0, wide) * bytes;
         let whole = last.is_some_and(|d| wide(d) >= extent(d));
         // Adjacent rows share lines.
         let row = if whole { row } else { (row / line).ceil() * line };
-        (rows * row).min(r.points * line).max(bytes)
+        (rows * row * r.part).min(r.points * line).max(bytes)
     }
 }
 
+/// Where the row of one element is, beside its terms.
+fn offsets(b: &Buffer, dims: &[Option<Span>]) -> Vec<i64> {
+    let last = crate::accesses::innermost(b);
+    let outer = dims.iter().enumerate().filter(|(d, _)| Some(*d) != last);
+    outer.map(|(_, s)| s.as_ref().map_or(i64::MIN, |s| s.lo)).collect()
+}
+
 /// What a region is when a loop around it has run.
-fn close(r: &mut Region, l: &Loop, lo: i64, trips: f64) {
+fn close(r: &mut Region, l: &Loop, lo: i64, trips: f64, extent: &dyn Fn(usize) -> f64) {
     let far = (trips - 1.0).min(1e15) as i64;
     let mut mentioned = false;
-    for d in &mut r.dims {
+    // Dimensions that move; of each iteration's box, the part that the next one has too; how much larger the box grows.
+    let (mut moved, mut kept, mut grown) = (0, 1.0, 1.0);
+    for (n, d) in r.dims.iter_mut().enumerate() {
         let Some(span) = d else {
             mentioned = true;
             continue;
@@ -281,8 +300,19 @@ fn close(r: &mut Region, l: &Loop, lo: i64, trips: f64) {
         let (_, k) = span.terms.remove(at);
         let first = k.saturating_mul(lo);
         let reach = k.saturating_mul(far.saturating_mul(l.step));
+        let wide = |s: &Span| s.hi as f64 - s.lo as f64 + 1.0;
+        let before = wide(span);
         span.lo = span.lo.saturating_add(first).saturating_add(reach.min(0));
         span.hi = span.hi.saturating_add(first).saturating_add(reach.max(0));
+        if Some(n) != crate::accesses::innermost(&r.buffer) {
+            r.rows.clear();
+        }
+        moved += 1;
+        kept *= (1.0 - k.saturating_mul(l.step).unsigned_abs() as f64 / before).max(0.0);
+        grown *= (wide(span).min(extent(n)) / before).max(1.0);
+    }
+    if moved > 1 {
+        r.part *= ((1.0 + (trips - 1.0) * (1.0 - kept)) / grown).min(1.0);
     }
     if mentioned {
         r.points *= trips;
@@ -305,6 +335,18 @@ fn add(all: &mut Vec<Region>, new: Region) {
     let Some(old) = all.iter_mut().find(|r| together(r)) else { return all.push(new) };
     old.points += new.points;
     old.weight = old.weight.max(new.weight);
+    old.part = old.part.max(new.part);
+    if old.rows.is_empty() || new.rows.is_empty() {
+        old.rows.clear();
+    } else {
+        let known = std::mem::take(&mut old.rows);
+        old.rows = known
+            .into_iter()
+            .chain(new.rows)
+            .collect::<std::collections::BTreeSet<_>>()
+            .into_iter()
+            .collect();
+    }
     for (a, b) in old.dims.iter_mut().zip(new.dims) {
         if let (Some(a), Some(b)) = (a, b) {
             (a.lo, a.hi) = (a.lo.min(b.lo), a.hi.max(b.hi));

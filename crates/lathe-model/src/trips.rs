@@ -1,8 +1,9 @@
 //! How often loops run, and with what: what instructions and traffic both ask.
 
-use lathe_ir::visit::vars_of;
-use lathe_ir::{Executor, Expr, Loop, Stmt, VarId};
-use std::collections::HashSet;
+use lathe_ir::interp::evaluate;
+use lathe_ir::visit::{self, vars_of};
+use lathe_ir::{Executor, Expr, ExprKind, Loop, Stmt, VarId, build};
+use std::collections::{HashMap, HashSet};
 
 /// Whether bounds or conditions inside mention a variable, or what `let` names after it.
 pub(crate) fn decides(s: &Stmt, var: VarId) -> bool {
@@ -26,6 +27,29 @@ pub(crate) fn decides(s: &Stmt, var: VarId) -> bool {
 
 /// How often a loop runs where data decide.
 pub(crate) const UNKNOWN_TRIPS: f64 = 16.0;
+
+/// The bounds of a loop. Data in them are taken as growing by [`UNKNOWN_TRIPS`] from each element to the next, as the places
+/// do where the rows of a sparse matrix begin, so that blocks of such a row are fewer than its elements.
+pub(crate) fn bounds(l: &Loop, values: &HashMap<VarId, i64>) -> Option<(i64, i64)> {
+    if let (Some(lo), Some(hi)) = (evaluate(&l.lo, values), evaluate(&l.hi, values)) {
+        return Some((lo, hi));
+    }
+    let grown = |e: &Expr| {
+        let e = visit::map_expr(e, &mut |e| match e.kind() {
+            ExprKind::Load(a) => {
+                let at = a.indices.last().and_then(|at| evaluate(at, values));
+                let ty = e.ty().scalar().filter(|ty| ty.is_int());
+                let value =
+                    at.zip(ty).map(|(at, ty)| build::int(ty, at.saturating_mul(UNKNOWN_TRIPS as i64)));
+                value.unwrap_or(e)
+            }
+            _ => e,
+        });
+        evaluate(&e, values)
+    };
+    grown(&l.lo).zip(grown(&l.hi))
+}
+
 /// What stands for numbers of steps and the like that are arguments.
 pub(crate) const STEPS: i64 = 100;
 

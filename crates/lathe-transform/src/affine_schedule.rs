@@ -13,7 +13,9 @@ use lathe_analysis::affine::{self, BandPlan, Fuse, Member, Schedule, Tree};
 use lathe_analysis::{Env, within_work};
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::visit::{self, Path};
-use lathe_ir::{Access, Binder, BufId, Expr, Function, Reduce, Scalar, Stage, Stmt, StmtKind, Store, VarId, build};
+use lathe_ir::{
+    Access, Binder, BufId, Expr, Function, Reduce, Scalar, Stage, Stmt, StmtKind, Store, VarId, build,
+};
 use lathe_poly::simplify::simplify_stmt;
 use lathe_poly::{Affine, Ranges};
 use lathe_strategy::evidence::Kind;

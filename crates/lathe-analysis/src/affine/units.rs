@@ -100,7 +100,10 @@ impl<'a> Collector<'_, '_> {
                     buffer.name
                 ),
                 (_, Some((binder, _, _))) => {
-                    format!("`let {}` encloses loops, and its value may fail, or changes inside of them", binder.name)
+                    format!(
+                        "`let {}` encloses loops, and its value may fail, or changes inside of them",
+                        binder.name
+                    )
                 }
                 _ => "a loop is enclosed by something other than a loop".into(),
             });

@@ -288,3 +288,34 @@ fn products_of_sizes_are_opaque_but_equal() {
     let i = kit.binder("i");
     proved(&kit, for_(&i, k(0), nm, store("A", vec![var(&i)], a, vec![var(&i)], zero())));
 }
+
+#[test]
+fn a_range_that_is_data_is_checked_before_its_loop() {
+    // Rows of a sparse matrix: both ends of k are looked at before each loop over k, whose range is then within `value`.
+    let mut kit = Kit::new(&["N", "M"]);
+    let (n, m) = (kit.size(0), kit.size(1));
+    let begin = kit.typed_array("begin", vec![add(m.clone(), k(1))], Mode::In, Type::INDEX);
+    let value = kit.array("value", vec![n.clone()], Mode::In);
+    let y = kit.array("y", vec![m.clone()], Mode::InOut);
+    let (i, j) = (kit.binder("i"), kit.binder("k"));
+    let at = |e: Expr| lathe_ir::build::load(Access::buffer(begin, Type::INDEX, vec![e]));
+    let body = store("y", vec![var(&i), var(&j)], y, vec![var(&i)], load(value, vec![var(&j)]));
+    let rows = for_(&j, at(var(&i)), at(add(var(&i), k(1))), body);
+    let (module, func) = kit.with_body(for_(&i, k(0), m, rows));
+    let (func, diagnostics) = prove_accesses(&module, &func, Assumptions::Checked);
+    assert!(diagnostics.is_empty(), "{diagnostics:?}");
+    assert_eq!(checks(&func).iter().map(|c| c.1).collect::<Vec<_>>(), vec![1]);
+    let mut ranges = Vec::new();
+    walk(&func.body, &mut |s, _| {
+        ranges.extend(s.as_loop().filter(|l| &*l.binder.name == "k").map(|l| (l.lo.clone(), l.hi.clone())));
+        true
+    });
+    let (lo, hi) = ranges.pop().expect("the loop is still there");
+    let known = lathe_poly::Ranges::of_function(&func);
+    for end in [&lo, &hi] {
+        assert!(known.range(end).lo >= 0, "{end:?}");
+    }
+    // Nothing is checked twice.
+    let (again, _) = prove_accesses(&module, &func, Assumptions::Checked);
+    assert_eq!(checks(&again).len(), 1);
+}

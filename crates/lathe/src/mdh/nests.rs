@@ -169,7 +169,7 @@ fn best(
     };
     offer(sums::in_lanes(set, whole, path));
     offer(sums::on_threads(set, whole, path, sizes));
-    offer(rows(set, whole, path));
+    rows(set, whole, path).into_iter().for_each(|m| offer(Some(m)));
     let refused = match apart(set, whole, path, (sizes, EXPANDED), &[]) {
         Ok(start) if blocks(func, path, sizes) => {
             for width in BLOCKS {
@@ -202,18 +202,20 @@ fn blocks(func: &Function, path: &Path, sizes: &BTreeMap<String, i64>) -> bool {
 
 /// The outermost loop of a nest on threads, each of which takes further iterations when it is done with its own. For those whose
 /// inner ranges depend on data, such as rows of sparse matrices: others have affine schedules.
-fn rows(set: &Setting, whole: &Made, path: &Path) -> Option<Made> {
-    let l = visit::at(&whole.func.body, path)?.as_loop()?;
+fn rows(set: &Setting, whole: &Made, path: &Path) -> Vec<Made> {
+    let Some(l) = visit::at(&whole.func.body, path).and_then(Stmt::as_loop) else { return Vec::new() };
     let by_data = |s: &Stmt| {
         s.as_loop().is_some_and(|l| [&l.lo, &l.hi].into_iter().any(|e| !visit::loads_of(e).is_empty()))
     };
     if set.machine.threads < 2 || !has(&l.body, &by_data) {
-        return None;
+        return Vec::new();
     }
-    let inner = sums::in_registers(set, whole, path);
     let mut args = Args::default();
     args.push(None, Arg::Path(l.binder.name.to_string()));
-    inner.as_ref().unwrap_or(whole).then(set, path, "parallel", &args).ok()
+    let lanes = sums::in_lanes(set, whole, path);
+    let inner = sums::in_registers(set, whole, path).unwrap_or_else(|| whole.clone());
+    let all = lanes.into_iter().chain([inner]);
+    all.filter_map(|m| m.then(set, path, "parallel", &args).ok()).collect()
 }
 
 /// Offers affine schedules of a nest: the model ranks what the step would make; only the best ones are checked.
@@ -440,8 +442,12 @@ fn candidates(set: &Setting, func: &Function, path: &Path, large: bool) -> Vec<A
         all.push(with(&[("vector", number(lanes)), ("lanes", word("any"))]));
     }
     let steps = depth > 2 && large && in_time(nest);
-    if steps && !reduces(func, path) {
+    if steps {
         all.extend(STEPS.map(|n| with(&[("vector", number(lanes)), ("tile", number(n))])));
+    }
+    if steps && reduces(func, path) {
+        // Each element may follow from its neighbours of the same step, which leaves no lanes.
+        all.extend(STEPS.map(|n| with(&[("tile", number(n))])));
     }
     if depth > 2 && reduces(func, path) {
         let jammed = with(&[("vector", number(2 * lanes)), ("jam", number(JAM))]);
@@ -455,7 +461,7 @@ fn candidates(set: &Setting, func: &Function, path: &Path, large: bool) -> Vec<A
         let mut concurrent = all.clone();
         // What the compiler below makes lanes of, and what nobody can.
         concurrent.push(Vec::new());
-        if steps {
+        if steps && !concurrent.iter().any(|c| matches!(c.as_slice(), [("tile", _)])) {
             concurrent.push(with(&[("tile", number(STEPS[0]))]));
         }
         all.extend(concurrent.into_iter().map(|mut args| {

@@ -135,6 +135,10 @@ fn summed(func: &Function, s: &Stmt) -> Option<Names> {
             left.extend(all.iter().rev());
             continue;
         }
+        // Lanes check their subscripts together.
+        if matches!(s.kind(), StmtKind::Check { .. }) {
+            continue;
+        }
         let (label, r) = (s.label()?, s.as_reduce()?);
         let [target] = r.targets.as_slice() else { return None };
         let loads: Vec<Access> = r.values.iter().flat_map(visit::loads_of).collect();

@@ -6,6 +6,7 @@
 //! |---|---|
 //! | `#: auto N=100 threads=1` | the steps of every version, each on a line, and the notes |
 //! | `#: strategy S N=100` | the same of a strategy of the file |
+//! | `#: fun f N=100` | what `auto` makes of a fun of the file |
 
 use lathe::{Build, Engine, How, Machine, Pool, Program, Reference, Schedule};
 use lathe_diagnostics::{Diagnostic, SourceMap};
@@ -41,17 +42,19 @@ impl Front for Loops {
     }
 
     fn words(&self) -> &'static [&'static str] {
-        &["auto", "strategy"]
+        &["auto", "strategy", "fun"]
     }
 
     fn case(&self, word: &str, rest: &str, given: &Given) -> Result<Result<Found, Diagnostic>, String> {
-        let (strategy, rest) = match word {
-            "auto" => ("auto", rest),
-            _ => rest.split_once(' ').unwrap_or((rest, "")),
+        let named = || rest.split_once(' ').unwrap_or((rest, ""));
+        let kernel = || given.function().map(|(_, func)| func.name.to_string());
+        let (strategy, name, rest) = match word {
+            "auto" => ("auto", kernel()?, rest),
+            "fun" => ("auto", named().0.to_string(), named().1),
+            _ => (named().0, kernel()?, named().1),
         };
-        let (_, func) = given.function()?;
         let program = Program::from_text("loops.lathe", given.text).map_err(|f| f.to_string())?;
-        let kernel = program.kernel(Some(&func.name)).map_err(|f| f.to_string())?;
+        let kernel = program.kernel(Some(&name)).map_err(|f| f.to_string())?;
         let inputs = Inputs::parse(rest)?;
         let sizes = sizes_of(kernel, &inputs);
         let threads = inputs.named().find(|n| n.0 == "threads").map_or(1, |n| n.1 as usize);
