@@ -442,8 +442,10 @@ fn candidates(set: &Setting, func: &Function, path: &Path, large: bool) -> Vec<A
         all.push(with(&[("vector", number(lanes)), ("lanes", word("any"))]));
     }
     let steps = depth > 2 && large && in_time(nest);
+    // In three dimensions, wider tiles hold more rows than the second cache.
+    let widths = if depth > 3 { &STEPS[2..] } else { &STEPS[..] };
     if steps {
-        all.extend(STEPS.map(|n| with(&[("vector", number(lanes)), ("tile", number(n))])));
+        all.extend(widths.iter().map(|n| with(&[("vector", number(lanes)), ("tile", number(*n))])));
     }
     if steps && reduces(func, path) {
         // Each element may follow from its neighbours of the same step, which leaves no lanes.
