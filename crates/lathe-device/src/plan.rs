@@ -3,7 +3,7 @@
 use crate::block::{Result, no_kernel};
 use crate::phase::{is_cluster, is_device, is_grid, is_threads};
 use lathe_ir::build::{ceil_div, sub};
-use lathe_ir::visit::{vars_of, walk};
+use lathe_ir::visit::{loads_of, vars_of, walk};
 use lathe_ir::{Binder, BufId, Buffer, Expr, Function, Loop, Name, ParamKind, Space, Stmt, StmtKind, VarId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -139,7 +139,8 @@ fn follows(items: &[Item], fails: &[bool], may: bool, out: &mut [bool]) -> bool 
 /// # Errors
 /// `E0831` for trees of another form.
 pub fn plan(func: &Function) -> Result<Plan> {
-    let mut p = Planner { kernels: Vec::new(), vars: BTreeMap::new(), bufs: BTreeMap::new() };
+    let mut p =
+        Planner { kernels: Vec::new(), vars: BTreeMap::new(), bufs: BTreeMap::new(), again: Vec::new() };
     for b in &func.sizes {
         p.vars.insert(b.id, b.clone());
     }
@@ -166,10 +167,39 @@ fn buffers(here: &mut Stmt, out: &mut Vec<Arc<Buffer>>) {
     }
 }
 
+/// A kernel whose threads begin with some values, as far as they use them.
+fn computing(s: &Stmt, values: &[(Binder, Expr)]) -> Stmt {
+    if values.is_empty() {
+        return s.clone();
+    }
+    let l = s.as_loop();
+    if let Some(l) = l.filter(|l| is_threads(&l.exec) && !is_cluster(&l.exec)) {
+        let used = |s: &Stmt, v: VarId| {
+            let mut found = false;
+            walk(s, &mut |s, _| {
+                found |= s.evaluated().into_iter().any(|e| vars_of(e).contains(&v));
+                !found
+            });
+            found
+        };
+        let body = values.iter().rev().fold(l.body.clone(), |body, (binder, value)| {
+            if !used(&body, binder.id) {
+                return body;
+            }
+            Stmt::of(StmtKind::Let { binder: binder.clone(), value: value.clone(), body })
+        });
+        return s.with_children(vec![body]);
+    }
+    let inside: Vec<Stmt> = s.children().map(|c| computing(c, values)).collect();
+    if inside.len() == 1 { s.with_children(inside) } else { s.clone() }
+}
+
 struct Planner {
     kernels: Vec<KernelPlan>,
     vars: BTreeMap<VarId, Binder>,
     bufs: BTreeMap<BufId, Arc<Buffer>>,
+    /// Floating-point values, which every thread computes: the host computes integers only.
+    again: Vec<(Binder, Expr)>,
 }
 
 impl Planner {
@@ -183,6 +213,12 @@ impl Planner {
             return Ok(vec![Item::Alloc { buffer: buffer.clone(), body: self.items(body)? }]);
         }
         if let Some((binder, value, body)) = s.as_let() {
+            if binder.ty.is_float() && loads_of(value).is_empty() {
+                self.again.push((binder.clone(), value.clone()));
+                let inside = self.items(body);
+                self.again.pop();
+                return inside;
+            }
             self.vars.insert(binder.id, binder.clone());
             let (binder, value) = (binder.clone(), value.clone());
             return Ok(vec![Item::Let { binder, value, body: self.items(body)? }]);
@@ -209,6 +245,7 @@ impl Planner {
     }
 
     fn kernel(&mut self, s: &Stmt) -> Result<Item> {
+        let s = &computing(s, &self.again);
         let (mut grid, mut counts, mut shared) = (Vec::new(), Vec::new(), Vec::new());
         let mut here = s.clone();
         while let Some(l) = here.as_loop().filter(|l| is_grid(&l.exec)) {
@@ -251,7 +288,7 @@ impl Planner {
                 for v in vars_of(e) {
                     vars.extend(self.vars.get(&v).map(|b| (v, b.clone())));
                 }
-                for a in lathe_ir::visit::loads_of(e) {
+                for a in loads_of(e) {
                     bufs.extend(a.view.buffer().and_then(|b| Some((b, self.bufs.get(&b)?.clone()))));
                 }
             }

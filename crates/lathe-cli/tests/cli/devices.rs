@@ -191,6 +191,32 @@ fn forms_are_chosen_by_shape() {
     assert!(!source.contains("cluster"), "{source}");
 }
 
+/// Kernels of PolyBench at sizes where loops are mapped: how many kernels there are, and how many are launched.
+const LOOPS: [(&str, usize, usize); 9] = [
+    ("stencils.lathe:jacobi_2d -D N=130", 2, 2),
+    ("stencils.lathe:heat_3d -D N=20", 2, 2),
+    ("stencils.lathe:fdtd_2d -D NX=60 -D NY=50 -D T=3", 4, 12),
+    ("stencils.lathe:seidel_2d -D N=20", 1, 1),
+    ("solvers.lathe:lu -D N=40", 2, 80),
+    ("medley.lathe:deriche -D W=70 -D H=50", 6, 6),
+    ("blas.lathe:symm -D M=40 -D N=130", 1, 1),
+    ("blas.lathe:gemver -D N=130", 4, 4),
+    ("products.lathe:mvt -D N=130", 2, 2),
+];
+
+#[test]
+fn loops_are_mapped_to_blocks_and_threads() {
+    let f = Folder::new();
+    for (row, kernels, launched) in LOOPS {
+        let target = format!("{}/polybench/{row} --strategy auto --specialize", examples());
+        let source = f.ok(&format!("emit {target} --to cuda --model cuda")).stdout;
+        assert_eq!(source.matches("__global__ void __launch").count(), kernels, "{row}\n{source}");
+        let d = f.ok(&format!("run {target} --device opencl --model cuda --check"));
+        assert!(d.stderr.contains("verified against"), "{row}\n{}", d.stderr);
+        assert!(d.stderr.contains(&format!(": {launched} kernel")), "{row}\n{}", d.stderr);
+    }
+}
+
 #[test]
 fn devices_are_listed_with_what_they_have() {
     let f = Folder::new();

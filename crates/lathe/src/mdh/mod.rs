@@ -17,6 +17,7 @@ mod file;
 mod interior;
 mod layouts;
 mod made;
+mod mapped;
 mod nests;
 mod patterns;
 mod pictures;

@@ -56,7 +56,7 @@ pub(super) fn scheduled(set: &Setting, v: Version, sizes: &BTreeMap<String, i64>
 }
 
 /// Whether a model has cores of a device.
-fn for_devices(model: &str) -> bool {
+pub(super) fn for_devices(model: &str) -> bool {
     super::load_model(model, std::path::Path::new("")).is_ok_and(|m| {
         (0..m.layers()).any(|l| matches!(m.executor(l, 2), Some(lathe_ir::Executor::Level(_))))
     })

@@ -7,7 +7,7 @@ use super::expand::{Chosen, Expander, Taken, why};
 use super::setting::{Setting, Wanted, labels};
 use super::space::FreeSpace;
 use super::{DEFAULT_MODEL, STEP};
-use super::{nests, raise, reductions, siblings};
+use super::{mapped, nests, raise, reductions, siblings};
 use crate::applied::{Form, Version, on_loops};
 use crate::schedule::specialize;
 use lathe_diagnostics::Diagnostic;
@@ -132,6 +132,9 @@ pub(super) fn best(
     sizes: &BTreeMap<String, i64>,
 ) -> Result<Version, Diagnostic> {
     let start = Instant::now();
+    if sizes.is_empty() && set.params.is_empty() && set.model.is_some_and(nests::for_devices) {
+        return on_device(set, context);
+    }
     let make = |set: &Setting| -> Result<Option<Version>, Diagnostic> {
         Ok(decided(set, context, sizes)?.map(|made| nests::scheduled(set, made, sizes)))
     };
@@ -173,6 +176,31 @@ pub(super) fn best(
     }
     v.func = simplify_function(&v.func);
     v.forms.push(Form::Tree(v.func.clone()));
+    v.taken.seconds = start.elapsed().as_secs_f64();
+    Ok(v)
+}
+
+/// For a device: loops that are equivalent to index notation are raised to it, every compute is decided for itself, and
+/// all loops that are left are mapped.
+fn on_device(set: &Setting, context: &Context) -> Result<Version, Diagnostic> {
+    let start = Instant::now();
+    let none = BTreeMap::new();
+    let recognized = reductions::recognized(set);
+    let raised = match &recognized {
+        None => raise::raised(set, &none),
+        Some(made) => {
+            let raised = raise::raised(&Setting { func: &made.func, ..*set }, &none);
+            raised.map(|raised| made.clone().followed_by(raised))
+        }
+    };
+    let v = match raised.or(recognized) {
+        Some(made) => {
+            let v = one_by_one(&Setting { func: &made.func, ..*set }, context)?;
+            made.before(v)
+        }
+        None => one_by_one(set, context)?,
+    };
+    let mut v = mapped::mapped(set, v);
     v.taken.seconds = start.elapsed().as_secs_f64();
     Ok(v)
 }

@@ -10,8 +10,9 @@ use lathe_strategy::Strategy;
 const THREADS: u64 = 128;
 /// Blocks of which every processor has several.
 const BLOCKS: u64 = 1056;
-/// Rows that a thread asks for at once.
+/// Rows that a thread asks for at once: a few where there are many blocks, else as many bytes as its registers hold.
 const AHEAD: u64 = 16;
+const REGISTERS: u64 = 800;
 
 /// For a compute whose subscripts that are data count as none.
 pub fn form(s: &Shape) -> Option<Strategy> {
@@ -26,17 +27,18 @@ pub fn form(s: &Shape) -> Option<Strategy> {
     let n = s.extent(*last);
     let vector = together(s.inputs.iter().chain([&s.output]).map(|a| a.bytes).max()?, n);
     let width = (1..=THREADS).rev().find(|t| (n / vector).is_multiple_of(*t))?;
-    let ahead = (1..=AHEAD).rev().find(|u| s.extent(k).is_multiple_of(*u))?;
     let (l, out) = (&s.label, &s.output.name);
     let mut t = Steps::default();
     let mut grid: Vec<String> = outer.iter().map(|d| s.dim(*d)).collect();
+    let all: u64 = outer.iter().map(|d| s.extent(*d)).product();
+    let most = if all >= BLOCKS { AHEAD } else { REGISTERS / (vector * s.output.bytes).max(1) };
+    let ahead = (1..=most).rev().find(|u| s.extent(k).is_multiple_of(*u))?;
     t.split(&s.dim(k), ahead, "ra", "ua");
     t.split(&s.dim(*last), width * vector, "bx", "tx");
     t.split(&s.path("tx"), vector, "tx", "vx");
     grid.push(s.path("bx"));
     // A thread has its columns of several lists, where lists are short.
     let mut own = vec![s.path("tx")];
-    let all: u64 = outer.iter().map(|d| s.extent(*d)).product();
     let lists = outer.last().map(|d| (*d, divisor(s.extent(*d), &[8, 4, 2])));
     let lists = lists.filter(|x| x.1 > 1 && width * x.1 <= THREADS && all / x.1 >= BLOCKS);
     if let Some((d, rows)) = lists {

@@ -12,8 +12,10 @@ const THREADS: u64 = 128;
 /// Rows of a thread at most, times the results of a row.
 const ROWS: [u64; 3] = [4, 2, 1];
 const RESULTS: u64 = 8;
-/// Blocks of which every processor has several.
+/// Blocks of which every processor has several, and so many that all are busy to the end; then with so many pairs of a row at least.
 const BLOCKS: u64 = 1056;
+const MANY: u64 = 4224;
+const LONG: u64 = 2048;
 /// Pairs of a row that are written out where nothing is copied.
 const UNROLLED: [u64; 3] = [8, 4, 2];
 /// Pairs of a row that are worth it.
@@ -70,7 +72,9 @@ fn steps(s: &Shape, roles: &Roles, each: u64, width: u64) -> Strategy {
     let tiles = batches * s.extent(*row).div_ceil(each * width);
     // A piece has an element for each thread.
     let piece = if s.extent(*k).is_multiple_of(width) { width } else { divisor(s.extent(*k), &UNROLLED) };
-    let parts = parts::count(s, *k, tiles, BLOCKS, piece);
+    let some = parts::count(s, *k, tiles, BLOCKS, piece);
+    let many = if LONG.is_multiple_of(piece) { parts::count(s, *k, tiles, MANY, LONG) } else { 1 };
+    let parts = some.max(many);
     let free: Vec<usize> = s.output.over.iter().copied().flatten().collect();
     let parted = parts::divide(s, *k, parts, &mut t);
     let Parted { shape: s, first, out, before } = &parted;
