@@ -48,11 +48,16 @@ pub fn spread(s: &Stmt, fresh: &mut dyn FnMut(&str) -> Binder) -> Option<Stmt> {
 }
 
 fn only_checks(s: &Stmt) -> bool {
-    let here = match s.kind() {
-        StmtKind::Check { .. } | StmtKind::Assume { .. } | StmtKind::Seq(_) => true,
-        StmtKind::If { .. } | StmtKind::Let { .. } => true,
-        StmtKind::Loop(l) => !is_threads(&l.exec) && matches!(l.exec, Executor::Serial | Executor::Unrolled),
-        _ => false,
+    let serial = |l: &Loop| !is_threads(&l.exec) && matches!(l.exec, Executor::Serial | Executor::Unrolled);
+    let checks = || {
+        matches!(
+            s.kind(),
+            StmtKind::Check { .. }
+                | StmtKind::Assume { .. }
+                | StmtKind::Seq(_)
+                | StmtKind::If { .. }
+                | StmtKind::Let { .. }
+        )
     };
-    here && s.children().all(only_checks)
+    s.as_loop().map_or_else(checks, serial) && s.children().all(only_checks)
 }

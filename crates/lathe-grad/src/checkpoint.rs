@@ -60,13 +60,13 @@ pub fn split(func: &mut Function, loops: Vec<(Which, Vec<Arc<Buffer>>)>) -> Vec<
 
 /// The statement with another body of one loop; `whiles` is how many loops without variable were before it.
 fn in_loop(s: &Stmt, which: Which, whiles: &mut usize, f: &dyn Fn(&Stmt) -> Stmt) -> Stmt {
-    let here = match s.kind() {
-        StmtKind::Loop(l) => which == Which::For(l.binder.id),
-        StmtKind::While { .. } => {
-            *whiles += 1;
-            which == Which::While(*whiles - 1)
-        }
-        _ => false,
+    let here = if let Some(l) = s.as_loop() {
+        which == Which::For(l.binder.id)
+    } else if matches!(s.kind(), StmtKind::While { .. }) {
+        *whiles += 1;
+        which == Which::While(*whiles - 1)
+    } else {
+        false
     };
     let new: Vec<Stmt> = s.children().map(|c| in_loop(c, which, whiles, f)).collect();
     let new: Vec<Stmt> = if here { new.iter().map(f).collect() } else { new };

@@ -5,12 +5,13 @@
 //! to the nearest iteration that knows the sum of all before it and of itself, and adds up what the ones in between have
 //! published, in order. So the result has the bits that one thread would give.
 //!
-//! An iteration that ended without its update would be waited for in vain. Only loops whose iterations surely get there
+//! An iteration that ended without its update would be waited for forever. Only loops whose iterations surely get there
 //! are taken ([`fits`]); the others run in order (see [`crate::levels`]).
 
 use crate::pitches::MAX_FRAME;
 use lathe_diagnostics::Places;
 use lathe_ir::build::{add, divides, eq, index, int, load, lt, not, select, sub, var};
+use lathe_ir::names::Role;
 use lathe_ir::stmt::{Atomic, AtomicOp, Effects, MemoryOrder};
 use lathe_ir::visit::{loads_of, vars_of, walk};
 use lathe_ir::{
@@ -185,14 +186,14 @@ impl Tickets {
             func.fresh_var(format!("{name}.ticket"), Scalar::Index),
         );
         let id = func.fresh_buf();
-        let next = Buffer::local(id, format!("{name}.next"), Scalar::Index.into(), Vec::new(), Space::Host);
+        let next = Buffer::local(id, Role::Next.of(name), Scalar::Index.into(), Vec::new(), Space::Host);
         Tickets { places: places.clone(), count, ticket, next, words: Vec::new() }
     }
 
     fn make(mut self, func: &mut Function, l: &Loop) -> Stmt {
         let body = self.turns(func, &l.body);
         let here = Let { binder: l.binder.clone(), value: add(l.lo.clone(), var(&self.ticket)) };
-        let run = func.fresh_var(format!("{}.run", l.binder.name), Scalar::Index);
+        let run = func.fresh_var(Role::Run.of(&l.binder.name), Scalar::Index);
         let take = self.stmt(StmtKind::Atomic(Atomic {
             label: self.named("take"),
             instance: vec![var(&run)],

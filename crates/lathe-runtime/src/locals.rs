@@ -296,7 +296,20 @@ impl<'f> Builder<'f> {
                 let zero = || index(0);
                 Some(select(cond, then.unwrap_or_else(zero), other.unwrap_or_else(zero)))
             }
-            _ => None,
+            // What holds none, and bodies that may never run or that others run, count as nothing: a bound from below.
+            StmtKind::Store(_)
+            | StmtKind::Reduce(_)
+            | StmtKind::Atomic(_)
+            | StmtKind::While { .. }
+            | StmtKind::Check { .. }
+            | StmtKind::Assume { .. }
+            | StmtKind::Barrier { .. }
+            | StmtKind::Prefetch(_)
+            | StmtKind::Token { .. }
+            | StmtKind::Async { .. }
+            | StmtKind::Wait { .. }
+            | StmtKind::Call { .. }
+            | StmtKind::Compute(_) => None,
         }
     }
 

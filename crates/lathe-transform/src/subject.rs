@@ -6,7 +6,7 @@ use crate::handle::History;
 use crate::names;
 use crate::predicates;
 use crate::rule::{Cursor, Edit, Rule};
-use crate::taken::{self, Key};
+use crate::taken::{self, Key, Left};
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::structural_hash;
 use lathe_ir::visit::{self, Path};
@@ -133,13 +133,13 @@ impl Tree for Subject {
     fn apply(&self, rule: &str, focus: &[usize], args: &[StepArg]) -> Result<(Self, Evidence), Refusal> {
         let Some(here) = &self.key else { return self.step(rule, focus, args) };
         let key = taken::step(here, rule, focus, args);
-        if let Some(found) = taken::get(&key) {
-            return Ok(found);
+        if let Some(Left { module, func, history, evidence }) = taken::get(&key) {
+            return Ok((Subject { module, func, history, key: Some(key) }, evidence));
         }
         let (made, evidence) = self.step(rule, focus, args)?;
-        let made = Subject { key: Some(key), ..made };
-        taken::put(key, &made, &evidence);
-        Ok((made, evidence))
+        let Subject { module, func, history, .. } = made.clone();
+        taken::put(key, Left { module, func, history, evidence: evidence.clone() });
+        Ok((Subject { key: Some(key), ..made }, evidence))
     }
 
     fn arity(&self, path: &[usize]) -> usize {

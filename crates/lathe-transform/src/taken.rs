@@ -4,13 +4,13 @@
 //!
 //! The key of a step is the hash of everything before it, so that nothing is compared but keys.
 
-use crate::subject::Subject;
+use crate::handle::History;
 use lathe_ir::text::{print_function, print_module};
-use lathe_ir::visit::{walk, walk_expr};
+use lathe_ir::visit::{nodes, walk, walk_expr};
 use lathe_ir::{Access, ExprKind, Function, Module};
-use lathe_strategy::{Evidence, StepArg, Tree};
+use lathe_strategy::{Evidence, StepArg};
 use std::collections::{HashMap, VecDeque};
-use std::sync::{LazyLock, Mutex, MutexGuard};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
 
 /// What a tree and all that led to it are found by.
 pub type Key = [u8; blake3::OUT_LEN];
@@ -18,9 +18,18 @@ pub type Key = [u8; blake3::OUT_LEN];
 /// Nodes of trees that are kept, those that trees share counted for each of them; the oldest go first.
 const MOST: u64 = 1 << 20;
 
+/// What a step left.
+#[derive(Clone)]
+pub struct Left {
+    pub module: Arc<Module>,
+    pub func: Function,
+    pub history: History,
+    pub evidence: Evidence,
+}
+
 #[derive(Default)]
 struct Taken {
-    steps: HashMap<Key, (Subject, Evidence)>,
+    steps: HashMap<Key, Left>,
     order: VecDeque<(Key, u64)>,
     nodes: u64,
 }
@@ -78,17 +87,17 @@ fn feed(h: &mut blake3::Hasher, part: &[u8]) {
     h.update(part);
 }
 
-pub(crate) fn get(key: &Key) -> Option<(Subject, Evidence)> {
+pub fn get(key: &Key) -> Option<Left> {
     all().steps.get(key).cloned()
 }
 
-pub(crate) fn put(key: Key, made: &Subject, evidence: &Evidence) {
-    let nodes = made.size();
+pub fn put(key: Key, left: Left) {
+    let nodes = nodes(&left.func.body);
     if nodes > MOST / 16 {
         return;
     }
     let mut taken = all();
-    if taken.steps.insert(key, (made.clone(), evidence.clone())).is_none() {
+    if taken.steps.insert(key, left).is_none() {
         taken.order.push_back((key, nodes));
         taken.nodes += nodes;
     }

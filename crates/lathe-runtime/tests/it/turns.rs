@@ -1,5 +1,5 @@
 //! Updates in the order of a loop on threads: results with the interpreter's bits, on more threads than processors, too; and
-//! no call that waits in vain.
+//! no call that waits forever.
 
 use crate::support::{inputs, normal, parse};
 use lathe_ir::interp::{ArrayValue, Order, Program};
@@ -46,7 +46,7 @@ func scans(N)(x: in {ty}[N], y: in i64[N], s: out {ty}[N], t: inout i64[2]) stag
     )
 }
 
-/// Long enough for any machine; a call that waits in vain fails instead of staying for ever.
+/// Long enough for any machine; a call that would wait forever fails instead.
 fn limits() -> Limits<'static> {
     Limits { time: Some(Duration::from_secs(120)), ..Limits::default() }
 }
