@@ -192,7 +192,7 @@ fn forms_are_chosen_by_shape() {
 }
 
 /// Kernels of PolyBench at sizes where loops are mapped: how many kernels there are, and how many are launched.
-const LOOPS: [(&str, usize, usize); 9] = [
+const LOOPS: [(&str, usize, usize); 11] = [
     ("stencils.lathe:jacobi_2d -D N=130", 2, 2),
     ("stencils.lathe:heat_3d -D N=20", 2, 2),
     ("stencils.lathe:fdtd_2d -D NX=60 -D NY=50 -D T=3", 4, 12),
@@ -202,6 +202,9 @@ const LOOPS: [(&str, usize, usize); 9] = [
     ("blas.lathe:symm -D M=40 -D N=130", 1, 1),
     ("blas.lathe:gemver -D N=130", 4, 4),
     ("products.lathe:mvt -D N=130", 2, 2),
+    // Sums inside of loops over their results: a kernel for all of them.
+    ("datamining.lathe:covariance -D N=32 -D M=28", 7, 7),
+    ("datamining.lathe:correlation -D N=32 -D M=28", 13, 13),
 ];
 
 #[test]

@@ -15,6 +15,9 @@ use std::collections::HashMap;
 
 /// Threads of a block.
 const THREADS: i64 = 128;
+/// Loops whose inner kernels give way to a kernel for all iterations are expected to take so much less of the time at least:
+/// what is known of kernels by decisions is more than the number of their statements.
+pub(super) const CLEARLY: f64 = 0.5;
 /// Seconds of a launch, and of a statement by a thread alone; statements that a device runs at a time.
 const LAUNCH: f64 = 3e-6;
 const ALONE: f64 = 5e-8;
@@ -116,12 +119,13 @@ fn nest(set: &Setting, start: Made, path: &Path) -> Made {
         let (yes, no): (Vec<_>, Vec<_>) = members.iter().cloned().zip(&own).partition(|x| *x.1);
         yes.into_iter().chain(no).map(|x| x.0).collect()
     };
-    if sorted != members && own.contains(&true) {
-        if let Some(next) = reordered(set, &made, path, &sorted) {
-            made = next;
-            (members, body) = band(&made.func, path);
-            own = members.iter().map(|l| independent(&made, l)).collect();
-        }
+    if sorted != members
+        && own.contains(&true)
+        && let Some(next) = reordered(set, &made, path, &sorted)
+    {
+        made = next;
+        (members, body) = band(&made.func, path);
+        own = members.iter().map(|l| independent(&made, l)).collect();
     }
     let Some(first) = own.iter().position(|o| *o) else {
         // Nothing in the band: each nest inside is launched in every iteration.
@@ -221,6 +225,11 @@ fn contiguous(func: &Function, path: &Path) -> i64 {
         true
     });
     n
+}
+
+/// Seconds that a function is expected to take on a device, roughly: launches, and statements.
+pub(super) fn expected(func: &Function) -> f64 {
+    time(&func.body, &mut HashMap::new())
 }
 
 /// What a statement takes on a device, roughly. `at`: variables in the middle of their ranges.

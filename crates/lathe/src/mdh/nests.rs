@@ -130,14 +130,18 @@ fn nest(
     }
 }
 
-/// Whether there is index notation inside of loops.
-pub(super) fn around_computes(func: &Function) -> bool {
-    let mut found = false;
+/// The labels of what is in index notation inside of loops.
+pub(super) fn computes_in_loops(func: &Function) -> Vec<String> {
+    let mut out = Vec::new();
     visit::walk(&func.body, &mut |s, _| {
-        found |= s.as_loop().is_some_and(|l| has(&l.body, &|s| s.as_compute().is_some()));
-        !found
+        let Some(l) = s.as_loop() else { return true };
+        visit::walk(&l.body, &mut |s, _| {
+            out.extend(s.as_compute().map(|c| c.label.to_string()));
+            true
+        });
+        false
     });
-    found
+    out
 }
 
 /// The best schedule of a nest, if one is clearly better than none; why the loops of all of it cannot be scheduled

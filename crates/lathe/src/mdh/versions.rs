@@ -138,13 +138,13 @@ pub(super) fn best(
     let make = |set: &Setting| -> Result<Option<Version>, Diagnostic> {
         Ok(decided(set, context, sizes)?.map(|made| nests::scheduled(set, made, sizes)))
     };
-    let Some(mut v) = make(set)? else { return one_by_one(set, context) };
+    let Some(mut v) = make(set)? else { return one_by_one(set, context, &[]) };
     // A search is about the statements that the program has.
     if set.params.is_empty() {
         let cost =
             |v: &Version| lathe_model::estimate(&simplify_function(&v.func), sizes, set.machine).cycles();
         // Decisions about what is inside of a nest are none about the nest.
-        if nests::around_computes(set.func) {
+        if !nests::computes_in_loops(set.func).is_empty() {
             let plain = run(set, context, &Strategy::Id).map_err(|r| *r.diagnostic)?;
             let other = nests::scheduled(set, plain, sizes);
             if cost(&other) < cost(&v) {
@@ -193,14 +193,24 @@ fn on_device(set: &Setting, context: &Context) -> Result<Version, Diagnostic> {
             raised.map(|raised| made.clone().followed_by(raised))
         }
     };
-    let v = match raised.or(recognized) {
-        Some(made) => {
-            let v = one_by_one(&Setting { func: &made.func, ..*set }, context)?;
-            made.before(v)
-        }
-        None => one_by_one(set, context)?,
+    let made = raised.or(recognized);
+    let func = made.as_ref().map_or(set.func, |m| &m.func);
+    let from = Setting { func, ..*set };
+    let version = |inside: &[String]| -> Result<Version, Diagnostic> {
+        Ok(mapped::mapped(set, one_by_one(&from, context, inside)?))
     };
-    let mut v = mapped::mapped(set, v);
+    let mut v = version(&[])?;
+    // Kernels inside of loops are launched in every iteration; the loops may have iterations for one kernel.
+    let inside = nests::computes_in_loops(func);
+    if !inside.is_empty() {
+        let other = version(&inside)?;
+        if mapped::expected(&other.func) < mapped::expected(&v.func) * mapped::CLEARLY {
+            v = other;
+        }
+    }
+    if let Some(made) = made {
+        v = made.before(v);
+    }
     v.taken.seconds = start.elapsed().as_secs_f64();
     Ok(v)
 }
@@ -337,8 +347,9 @@ fn whole(set: &Setting, sizes: &BTreeMap<String, i64>) -> Result<Auto, Diagnosti
     lathe_mdh::auto::searched(set.module, set.func, sizes, &setting, set.params)
 }
 
-/// Every compute for itself: one that is refused costs only its own decisions. On CUDA's devices, forms come first.
-fn one_by_one(set: &Setting, context: &Context) -> Result<Version, Diagnostic> {
+/// Every compute for itself, `but` some: one that is refused costs only its own decisions. On CUDA's devices, forms come
+/// first.
+fn one_by_one(set: &Setting, context: &Context, but: &[String]) -> Result<Version, Diagnostic> {
     let start = Instant::now();
     let (mut notes, mut kept, mut chosen) = (Vec::new(), Vec::new(), Vec::new());
     let mut done = on_loops(set.module, set.func, context, &Strategy::Id).map_err(|r| *r.diagnostic)?;
@@ -357,6 +368,7 @@ fn one_by_one(set: &Setting, context: &Context) -> Result<Version, Diagnostic> {
     let (func, forms) = made.map_or((set.func.clone(), Vec::new()), |m| (m.func, m.forms));
     let inner = Setting { func: &func, ..*set };
     let mut left = labels(&func);
+    left.retain(|l| !but.contains(l));
     for form in forms {
         if !form.labels.iter().all(|l| left.contains(l)) {
             continue;
