@@ -41,6 +41,10 @@ const ROUNDS: u64 = 8;
 /// threads learn one after the other what they start from, while one is computed.
 const TURN: u64 = 1 << 16;
 const LEAST: u64 = 2048;
+/// Shorter scans are taken in rounds: what a thread adds up is in its caches still when it is read again.
+const LONG: u64 = 1 << 21;
+/// A last cache that many processors share keeps no more of what all threads of a scan write, however large it is.
+const SHARED: u64 = 32 << 20;
 
 /// What is known before there are loops.
 pub(super) struct Nest<'a> {
@@ -165,43 +169,49 @@ impl<'a> Nest<'a> {
         let candidates = loops.len();
         let before = loops.clone();
         self.share(&mut loops, candidates);
-        if before == loops {
-            self.share_scan(&mut loops);
-        }
+        let turns = before == loops && self.share_scan(&mut loops);
         loops.extend(self.by_input().into_iter().map(|d| inner(d, self.trips[d])));
         loops.extend(self.tile_loops());
-        Plan { loops, far: self.far(), ..Plan::default() }
+        let machine = self.s.machine;
+        let most = (8 * machine.l2_bytes).max((machine.l3_bytes / 2).min(SHARED));
+        Plan { loops, far: self.far() || turns && self.larger(most), ..Plan::default() }
     }
 
     /// A scan in blocks that fit the second cache, because what they read is traversed twice; so does what they write, unless
     /// that bypasses the caches. If there are many, in one pass, in which threads exchange the totals of their blocks; else
-    /// in rounds, in each of which every thread takes one.
-    fn share_scan(&self, loops: &mut Vec<Part>) {
-        let (Some(threads), [only]) = (self.at.threads, loops.as_slice()) else { return };
+    /// in rounds, in each of which every thread takes one. Whether it is one pass.
+    fn share_scan(&self, loops: &mut Vec<Part>) -> bool {
+        let (Some(threads), [only]) = (self.at.threads, loops.as_slice()) else { return false };
         let d = only.dim;
         if !self.f.scanned[d] || !self.f.identity || self.s.threads < 2 {
-            return;
+            return false;
         }
         let bytes = |all: &[Reach]| all.iter().map(|r| r.footprint(&self.f.extents)).sum::<u64>();
         let kept = bytes(&self.f.inputs) + if self.far() { 0 } else { bytes(&self.f.outputs) };
         let fits = self.s.machine.l2_bytes / 2 / (kept / self.f.extents[d]).max(1);
         let most = self.f.extents[d] / (ROUNDS * self.s.threads);
         let turns = (fits / 2).min(TURN).min(most / 1024 * 1024);
-        if self.f.turns && turns >= LEAST * self.s.threads {
+        if self.f.turns && self.f.extents[d] >= LONG && turns >= LEAST * self.s.threads {
             loops[0].parts = turns;
             loops.insert(0, Part { layer: threads, dim: d, parts: self.f.extents[d].div_ceil(turns) });
-            return;
+            return true;
         }
         let block = fits.min(self.f.extents[d] / (4 * self.s.threads)) / 1024 * 1024;
         if block > 0 {
             loops[0].parts = block;
             loops.insert(0, Part { layer: threads, dim: d, parts: self.s.threads });
         }
+        false
     }
 
     /// Results that no cache would keep, in whole lines, because only these bypass the caches: what lies together
     /// makes lines, and all else begins at lines.
     pub(super) fn far(&self) -> bool {
+        self.larger((8 * self.s.machine.l2_bytes).max(self.s.machine.l3_bytes / 2))
+    }
+
+    /// Results of more bytes, in whole lines.
+    fn larger(&self, most: u64) -> bool {
         let bytes: u64 = self.f.outputs.iter().map(|r| r.footprint(&self.f.extents)).sum();
         let line = self.s.machine.line_bytes;
         let whole = |r: &Reach| {
@@ -220,8 +230,7 @@ impl<'a> Nest<'a> {
             })
         };
         let bytes = bytes.saturating_mul(self.f.written);
-        bytes > (8 * self.s.machine.l2_bytes).max(self.s.machine.l3_bytes / 2)
-            && self.f.outputs.iter().all(whole)
+        bytes > most && self.f.outputs.iter().all(whole)
     }
 
     /// The sum in parts, one after the other taken by threads; few results, so that partial ones are cheap.

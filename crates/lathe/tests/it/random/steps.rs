@@ -141,8 +141,9 @@ fn aimed(r: &mut Rng, f: &Function) -> Option<String> {
         let (buffer, _) = t.reduces.as_ref()?;
         let at = format!("{buffer}, {}.{}", t.label, r.pick(&t.loops));
         let lanes = *r.pick(&[2, 4, 8]);
-        return Some(match r.below(3) {
+        return Some(match r.below(4) {
             0 => format!("prescan({at})"),
+            3 => format!("lookback({at}, scope: cpu)"),
             1 => format!("inscan({at}, {lanes})"),
             _ => format!("prereduce({})", t.label),
         });
