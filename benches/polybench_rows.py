@@ -27,6 +27,7 @@ SHIM = """
 #include <stdlib.h>
 #include <string.h>
 #include <stdint.h>
+#include <sched.h>
 #include "kernel.h"
 static int32_t run_all(void *ctx, int64_t count, lathe_body body, void *env) {
     const int threads = *(int *)ctx;
@@ -60,13 +61,14 @@ static void give(void *ctx, void *p) {
         if (kept[i].at == p) { kept[i].taken = 0; return; }
     free(p);
 }
+static int32_t wait_for_others(void *ctx) { (void)ctx; sched_yield(); return 0; }
 int32_t call_lathe(void **data, int64_t **shapes, int64_t **strides, const uint32_t *types, const uint32_t *ranks,
     const uint32_t *bytes, int threads) {
     lathe_array a[COUNT];
     memset(a, 0, sizeof a);
     for (int i = 0; i < COUNT; i++)
         a[i] = (lathe_array){data[i], shapes[i], strides[i], types[i], ranks[i], bytes[i]};
-    const lathe_runtime rt = {LATHE_ABI_VERSION, &threads, run_all, take, give};
+    const lathe_runtime rt = {LATHE_ABI_VERSION, &threads, run_all, take, give, wait_for_others};
     return KERNEL(&rt, a);
 }
 const uint32_t type_codes[4] = {LATHE_F64, LATHE_F32, LATHE_I32, INDEX_CODE};

@@ -1,7 +1,7 @@
 /* Calls the kernel `gemm` of ../gemm.lathe from C and checks its result.
  *
- * A kernel needs three functions of its surroundings: a loop whose iterations may run in any order, and memory to
- * take and to give back. Built with -DLATHE_STANDALONE, the header has them ready; otherwise the program gives its
+ * A kernel needs four functions of its surroundings: a loop whose iterations may run in any order, memory to take and
+ * to give back, and a way to wait for an iteration that another thread runs. Built with -DLATHE_STANDALONE, the header has them ready; otherwise the program gives its
  * own, as below, where the loop is serial. */
 #include <math.h>
 #include <stdint.h>
@@ -27,8 +27,14 @@ static void give_back(void *ctx, void *memory) {
     free(memory);
 }
 
+static int32_t wait_for_others(void *ctx) {
+    (void)ctx;
+    /* In a serial loop all earlier iterations have ended. */
+    return 0;
+}
+
 static int32_t gemm_call(const lathe_array *A, const lathe_array *B, const lathe_array *C) {
-    const lathe_runtime runtime = {LATHE_ABI_VERSION, 0, serial, take, give_back};
+    const lathe_runtime runtime = {LATHE_ABI_VERSION, 0, serial, take, give_back, wait_for_others};
     const lathe_array arguments[] = {*A, *B, *C};
     return gemm(&runtime, arguments);
 }
