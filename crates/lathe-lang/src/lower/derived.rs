@@ -7,6 +7,10 @@ use lathe_ir::Scalar;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+/// Parameters of what is derived from. Each derivative of a derivative has up to twice as many; who makes one with more
+/// than any program has refuses it.
+const MOST_PARAMETERS: usize = 2_000;
+
 /// Enters every derivative of a known kernel, in any order of the file; `funs` are the signatures of funs.
 pub fn declare(all: &[&Derived], funs: &BTreeMap<String, ast::Kernel>, globals: &mut Globals) {
     let mut open: Vec<&Derived> =
@@ -18,6 +22,9 @@ pub fn declare(all: &[&Derived], funs: &BTreeMap<String, ast::Kernel>, globals: 
         };
         let Some((n, of)) = open.iter().enumerate().find_map(|(n, d)| Some((n, known(d)?))) else { return };
         let d = open.remove(n);
+        if of.params.len() + of.results.len() > MOST_PARAMETERS {
+            continue;
+        }
         let made = signature(globals, &of, d);
         globals.derived.insert(d.name.text.clone());
         globals.kernels.entry(d.name.text.clone()).or_insert_with(|| Arc::new(made));
