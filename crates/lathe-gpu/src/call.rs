@@ -49,7 +49,7 @@ pub(crate) unsafe fn call(
     args: &[Descriptor],
     times: usize,
 ) -> Result<Called, Diagnostic> {
-    let func = &kernels.unpacked.func;
+    let func = &kernels.unpacked.host.function;
     // SAFETY: the caller's promise: valid descriptors.
     let shapes: Vec<Shape> = args.iter().map(|a| unsafe { Shape::of(a) }).collect();
     // SAFETY: as above.
@@ -169,12 +169,19 @@ impl Work {
         if team.len() > 1 {
             return Work::Split(split::Run { team, known, arrays, seen, started });
         }
-        let modes = kernels.unpacked.func.params.iter().filter(|p| p.array().is_some()).map(|p| mode(p.mode));
+        let modes = kernels
+            .unpacked
+            .host
+            .function
+            .params
+            .iter()
+            .filter(|p| p.array().is_some())
+            .map(|p| mode(p.mode));
         let access = |(a, mode): (&Array, _)| Access { buffer: a.buffer, range: a.range.clone(), mode };
         let accesses = arrays.iter().zip(modes).map(access).collect();
         let offsets = vec![0; arrays.len()];
         let work = Invocation { kernels: Arc::clone(kernels), known, offsets, seen, started };
-        let name = format!("`{}`", kernels.unpacked.func.name);
+        let name = format!("`{}`", kernels.unpacked.host.function.name);
         Work::One { name, work: Arc::new(work), accesses, arrays }
     }
 
@@ -262,7 +269,7 @@ pub(crate) unsafe fn start(
         Err(failed) => return Ok(failed),
     };
     let mut session = Session::new(kernels, queue);
-    for (p, s) in kernels.unpacked.func.params.iter().zip(&shapes) {
+    for (p, s) in kernels.unpacked.host.function.params.iter().zip(&shapes) {
         if let ParamKind::Array(b) = &p.kind {
             if !s.is_dense() || (s.count() > 0 && !s.address.is_multiple_of(ALIGNED)) {
                 return Err(not_dense(p.name(), s));
@@ -283,7 +290,7 @@ pub(crate) unsafe fn start(
                     session.leave();
                     let text = format!(
                         "`{}` did not finish within {} s",
-                        kernels.unpacked.func.name,
+                        kernels.unpacked.host.function.name,
                         limit().as_secs()
                     );
                     return Err(late(Diagnostic::error(crate::codes::DEVICE_TIME, text)));
@@ -320,7 +327,7 @@ fn not_dense(name: &str, s: &Shape) -> Diagnostic {
 /// # Safety
 /// The shapes are those of valid descriptors, one per parameter; scalars are in the memory of the host.
 pub(crate) unsafe fn known(u: &Unpacked, shapes: &[Shape]) -> Result<Result<Known, i32>, Diagnostic> {
-    let params = &u.func.params;
+    let params = &u.host.function.params;
     let scalar = |at: usize| match &params[at].kind {
         // SAFETY: as above; this is called once types and ranks are known to be right.
         ParamKind::Scalar(b) => integer(b.ty, &unsafe { shapes[at].gather() }),
@@ -346,7 +353,7 @@ pub(crate) unsafe fn known(u: &Unpacked, shapes: &[Shape]) -> Result<Result<Know
         }
     }
     let mut known = Known::default();
-    for s in &u.func.sizes {
+    for s in &u.host.function.sizes {
         known.size(s.id, sizes.get(&s.id).copied().unwrap_or(0));
     }
     for (p, s) in params.iter().zip(shapes) {

@@ -1,12 +1,13 @@
 //! The host's side of a call: memory, loops, checks and launches, as the plan says.
 
 use crate::codes;
+use crate::kept::Hosted;
 use lathe_abi::{CheckKind, status};
 use lathe_device::{Argument, Item};
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::interp::evaluate;
 use lathe_ir::{BufId, Buffer, Expr, Name, Scalar, VarId};
-use lathe_source::device::{DeviceKernel, DeviceSource};
+use lathe_source::device::DeviceKernel;
 use std::collections::HashMap;
 
 /// What a kernel is given.
@@ -89,12 +90,12 @@ impl Known {
 ///
 /// # Errors
 /// Those of the driver.
-pub fn run(source: &DeviceSource, driver: &mut dyn Launcher, known: &Known) -> Result<i32, Diagnostic> {
+pub fn run(hosted: &Hosted, driver: &mut dyn Launcher, known: &Known) -> Result<i32, Diagnostic> {
     let mut known = known.clone();
-    items(source, driver, &mut known, &source.plan.items)
+    items(hosted, driver, &mut known, &hosted.plan.items)
 }
 
-fn items(s: &DeviceSource, d: &mut dyn Launcher, known: &mut Known, all: &[Item]) -> Result<i32, Diagnostic> {
+fn items(s: &Hosted, d: &mut dyn Launcher, known: &mut Known, all: &[Item]) -> Result<i32, Diagnostic> {
     for item in all {
         let failed = one(s, d, known, item)?;
         if failed != status::OK {
@@ -104,7 +105,7 @@ fn items(s: &DeviceSource, d: &mut dyn Launcher, known: &mut Known, all: &[Item]
     Ok(status::OK)
 }
 
-fn one(s: &DeviceSource, d: &mut dyn Launcher, known: &mut Known, item: &Item) -> Result<i32, Diagnostic> {
+fn one(s: &Hosted, d: &mut dyn Launcher, known: &mut Known, item: &Item) -> Result<i32, Diagnostic> {
     match item {
         Item::Alloc { buffer, body } => {
             let extents =

@@ -34,14 +34,14 @@ impl Kernels {
     /// # Errors
     /// Those of the device.
     pub fn load(unpacked: Arc<Unpacked>, device: Opened) -> Result<Kernels, Diagnostic> {
-        let kernels = &unpacked.source.kernels;
+        let kernels = &unpacked.host.kernels;
         let (module, handles) = match device {
             Opened::Cuda(device) => {
                 let (module, handles) = device.load(&unpacked.code, kernels)?;
                 (Module::Cuda { device, module }, handles)
             }
             Opened::OpenCl(device) => {
-                let (program, handles) = device.build(&unpacked.source.source, kernels)?;
+                let (program, handles) = device.build(unpacked.text()?, kernels)?;
                 (Module::OpenCl { device, program }, handles)
             }
         };
@@ -77,14 +77,14 @@ impl Kernels {
             all.clear();
         }
         let made = all.entry((kernel, values)).or_insert_with(|| {
-            Arc::new(reach::reach(&self.unpacked.source.plan.kernels[kernel], &known.integers))
+            Arc::new(reach::reach(&self.unpacked.host.plan.kernels[kernel], &known.integers))
         });
         Arc::clone(made)
     }
 
     /// Whether kernels report how they ended.
     pub fn reports(&self) -> bool {
-        self.unpacked.source.kernels.iter().any(|k| k.status)
+        self.unpacked.host.kernels.iter().any(|k| k.status)
     }
 
     /// What numbers of its status say.
@@ -93,7 +93,7 @@ impl Kernels {
         Arc::new(move |status| match status {
             lathe_abi::status::DIVISION_BY_ZERO => "an integer was divided by zero".to_string(),
             lathe_abi::status::SIZE_OVERFLOW => "the size of a local array does not fit 64 bits".to_string(),
-            n => match usize::try_from(n - 1).ok().and_then(|n| kernels.unpacked.source.checks.get(n)) {
+            n => match usize::try_from(n - 1).ok().and_then(|n| kernels.unpacked.host.checks.get(n)) {
                 Some(lathe_abi::CheckKind::User { code, message }) => format!("{message} ({code})"),
                 _ => format!("the status {n}"),
             },
@@ -115,7 +115,7 @@ pub(crate) struct Invocation {
 
 impl Start for Invocation {
     fn start(&self, queue: Queue, memory: &[Option<Memory>]) -> Result<Outcome, Diagnostic> {
-        let arrays = self.kernels.unpacked.func.params.iter().filter_map(|p| match &p.kind {
+        let arrays = self.kernels.unpacked.host.function.params.iter().filter_map(|p| match &p.kind {
             ParamKind::Array(b) => Some(b.id),
             ParamKind::Scalar(_) => None,
         });
@@ -189,7 +189,7 @@ impl<'a> Session<'a> {
         seen: Option<Arc<AtomicI32>>,
     ) -> Result<Outcome, Diagnostic> {
         self.begin(self.kernels.reports())?;
-        let failed = host::run(&self.kernels.unpacked.source, self, known)?;
+        let failed = host::run(&self.kernels.unpacked.host, self, known)?;
         if failed != lathe_abi::status::OK {
             if let Some(seen) = &seen {
                 seen.store(failed, Ordering::Release);

@@ -2,10 +2,10 @@
 
 use crate::codes;
 use crate::host::{self, Known, Launch, Launcher, Value};
+use crate::kept::Hosted;
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::interp::evaluate;
 use lathe_ir::{BufId, Buffer, ParamKind};
-use lathe_source::device::DeviceSource;
 use std::collections::HashMap;
 use std::fmt::Write;
 
@@ -18,8 +18,8 @@ const MOST: usize = 100_000;
 ///
 /// # Errors
 /// `E0846` for unknown sizes, and for more launches than fit a file.
-pub fn launches(source: &DeviceSource) -> Result<String, Diagnostic> {
-    let f = &source.function;
+pub fn launches(hosted: &Hosted) -> Result<String, Diagnostic> {
+    let f = &hosted.function;
     let refuse = |why: &str| {
         Diagnostic::error(codes::LAUNCHES, format!("the launches of `{}` cannot be written: {why}", f.name))
             .help("bake the sizes in: --specialize -D N=1024")
@@ -54,7 +54,7 @@ pub fn launches(source: &DeviceSource) -> Result<String, Diagnostic> {
         }
     }
     let mut list = List { names, buffers: Vec::new(), launches: Vec::new() };
-    host::run(source, &mut list, &known)?;
+    host::run(hosted, &mut list, &known)?;
     Ok(format!(
         "{{\n  \"function\": {:?},\n  \"arrays\": [\n    {}\n  ],\n  \"buffers\": [{}],\n  \"launches\": [\n    {}\n  ]\n}}\n",
         &*f.name,

@@ -44,6 +44,7 @@ fn cases() -> u64 {
 
 pub use codes::CODES;
 pub use cuda::{Cuda, USUAL};
+pub use kept::Hosted;
 pub use lathe_device::CODES as TREE_CODES;
 pub use opencl::OpenCl;
 

@@ -74,12 +74,12 @@ pub(crate) fn wanted(kernels: &Kernels, known: &Known) -> Result<u64, Diagnostic
             Ok(())
         }
     }
-    let source = &kernels.unpacked.source;
-    if !source.plan.has_devices() {
+    let hosted = &kernels.unpacked.host;
+    if !hosted.plan.has_devices() {
         return Ok(1);
     }
     let mut count = Count(Vec::new(), 1);
-    host::run(source, &mut count, known)?;
+    host::run(hosted, &mut count, known)?;
     Ok(count.1)
 }
 
@@ -131,9 +131,9 @@ impl Run {
     /// As [`Executor::launch`].
     pub fn launch(&self, executor: &mut Executor<Drivers>) -> Result<Result<Given, i32>, Diagnostic> {
         let arrays = self.arrays.iter().map(|a| (a.id, Held::new(a))).collect();
-        let source = &self.team[0].unpacked.source;
+        let hosted = &self.team[0].unpacked.host;
         let mut split = Split { run: self, executor, arrays, around: Vec::new(), events: Vec::new() };
-        let ran = host::run(source, &mut split, &self.known);
+        let ran = host::run(hosted, &mut split, &self.known);
         let own: Vec<BufferId> = split.arrays.values().filter(|h| h.own).map(|h| h.array.buffer).collect();
         own.into_iter().for_each(|b| split.executor.release(b));
         let failed = ran?;
@@ -258,7 +258,7 @@ impl Launcher for Split<'_> {
             seen: self.run.seen.clone(),
             started: Arc::clone(&self.run.started),
         };
-        let name = format!("`{}`", kernels.unpacked.func.name);
+        let name = format!("`{}`", kernels.unpacked.host.function.name);
         self.events.push(self.executor.launch(&name, device, &accesses, &work)?);
         Ok(())
     }
@@ -288,7 +288,7 @@ impl Start for One {
         let known = Known::default();
         let launch = Launch {
             number: self.number,
-            kernel: &self.kernels.unpacked.source.kernels[self.number],
+            kernel: &self.kernels.unpacked.host.kernels[self.number],
             blocks: self.blocks,
             threads: self.threads,
             arguments: self.arguments.clone(),

@@ -2,7 +2,7 @@
 
 pub(crate) mod open;
 
-use crate::kept::{compiled, pack, unpack};
+use crate::kept::{Hosted, compiled, pack, unpack};
 use crate::kernels::Kernels;
 use crate::launches::launches;
 use crate::loaded::Loaded;
@@ -130,15 +130,15 @@ impl Engine for Cuda {
             engine: self.name().to_string(),
             fingerprint: self.fingerprint()?,
             symbol: func.name.to_string(),
-            checks: source.checks,
-            bytes: pack(module, func, &code),
+            checks: source.checks.clone(),
+            bytes: pack(module, &source, &code),
             times: vec![("emit".to_string(), emitted), (stage.to_string(), took)],
         })
     }
 
     fn load(&self, object: &Object, _: &Function) -> Result<Box<dyn Code>, Diagnostic> {
         let device = device(self.number)?;
-        let unpacked = unpack(object, Language::Cuda, limits(&device.arch))?;
+        let unpacked = unpack(object)?;
         Ok(Box::new(Loaded::new(Kernels::load(Arc::new(unpacked), Opened::Cuda(device))?)))
     }
 
@@ -171,7 +171,7 @@ impl Engine for Cuda {
         let source = emit(module, func, Language::Cuda, limits(arch))?;
         match form {
             "cuda" => Ok(source.source.into_bytes()),
-            "launches" => Ok(launches(&source)?.into_bytes()),
+            "launches" => Ok(launches(&Hosted::from(&source))?.into_bytes()),
             _ => Err(no_form(self.name(), form, self.forms())),
         }
     }

@@ -251,7 +251,7 @@ impl Devices {
                 if own.name() != here.name() {
                     let text = format!(
                         "`{}` was compiled for {}, not for {}",
-                        compiled.0.unpacked.func.name,
+                        compiled.0.unpacked.host.function.name,
                         own.name(),
                         here.name()
                     );
@@ -264,7 +264,8 @@ impl Devices {
             Ok(made) => made,
             Err(failed) => return Ok(Err(failed)),
         };
-        let params = team[0].unpacked.func.params.iter().filter_map(|p| Some((p.array()?.id, p.mode)));
+        let params =
+            team[0].unpacked.host.function.params.iter().filter_map(|p| Some((p.array()?.id, p.mode)));
         let array = |((id, mode), a): ((_, lathe_ir::Mode), &Access)| Array {
             id,
             buffer: a.buffer,
@@ -366,7 +367,9 @@ impl Device {
         shapes: &[Shape],
     ) -> Result<Result<Launch, i32>, Diagnostic> {
         match self.invocation(compiled, arguments, shapes)? {
-            Ok((accesses, work)) => self.give(&compiled.0.unpacked.func.name, &accesses, &work).map(Ok),
+            Ok((accesses, work)) => {
+                self.give(&compiled.0.unpacked.host.function.name, &accesses, &work).map(Ok)
+            }
             Err(failed) => Ok(Err(failed)),
         }
     }
@@ -379,7 +382,7 @@ impl Device {
         shapes: &[Shape],
     ) -> Result<Result<(Accesses, Invocation), i32>, Diagnostic> {
         let kernels = &compiled.0;
-        let func = &kernels.unpacked.func;
+        let func = &kernels.unpacked.host.function;
         if !kernels.device.is(self.shared.opened(self.number)) {
             let text = format!(
                 "`{}` was compiled for {}, not for {}",

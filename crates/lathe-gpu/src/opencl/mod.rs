@@ -60,16 +60,16 @@ impl Engine for OpenCl {
             engine: self.name().to_string(),
             fingerprint: self.fingerprint()?,
             symbol: func.name.to_string(),
-            checks: source.checks,
+            checks: source.checks.clone(),
             // The driver keeps what it compiles.
-            bytes: pack(module, func, &[]),
+            bytes: pack(module, &source, source.source.as_bytes()),
             times: vec![("emit".to_string(), start.elapsed())],
         })
     }
 
     fn load(&self, object: &Object, _: &Function) -> Result<Box<dyn Code>, Diagnostic> {
         let d = device(self.number)?;
-        let unpacked = unpack(object, Language::OpenCl, d.limits())?;
+        let unpacked = unpack(object)?;
         Ok(Box::new(Loaded::new(Kernels::load(Arc::new(unpacked), Opened::OpenCl(d))?)))
     }
 
