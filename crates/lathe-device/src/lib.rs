@@ -16,6 +16,7 @@ mod block;
 mod checks;
 mod cluster;
 pub mod codes;
+pub mod constants;
 pub mod copies;
 mod distribute;
 mod held;

@@ -657,6 +657,27 @@ impl Ir {
         }
     }
 
+    /// The address of constant words of so many bits in a device's memory: constant memory, or global memory.
+    pub fn constant_array(&self, name: &str, bits: u32, words: &[u64], constant: bool) -> Value {
+        // The numbers of these address spaces.
+        const GLOBAL: u32 = 1;
+        const CONSTANT: u32 = 4;
+        let name = c_string(name);
+        let ty = self.int_ty(bits);
+        let mut parts: Vec<Value> = words.iter().map(|n| self.int(bits, *n as i64)).collect();
+        let space = if constant { CONSTANT } else { GLOBAL };
+        // SAFETY: constants of this context, as many as the array has.
+        unsafe {
+            let all = LLVMConstArray2(ty, parts.as_mut_ptr(), parts.len() as u64);
+            let v = LLVMAddGlobalInAddressSpace(self.module, LLVMTypeOf(all), name.as_ptr(), space);
+            LLVMSetInitializer(v, all);
+            LLVMSetGlobalConstant(v, 1);
+            LLVMSetLinkage(v, llvm_sys::LLVMLinkage::LLVMInternalLinkage);
+            LLVMSetAlignment(v, 16);
+            v
+        }
+    }
+
     /// The address of constant numbers of 32 bits.
     pub fn table(&self, name: &str, numbers: &[u32]) -> Value {
         let name = c_string(name);

@@ -9,6 +9,7 @@ use crate::emit::{Buf, Device, Emitter, Frame, Result, Turns, refused, unsupport
 use crate::ir::{Ir, Ty, Value};
 use crate::machine::Machine;
 use crate::value::Leaf;
+use lathe_device::constants::Constant;
 use lathe_device::shuffles::Halving;
 use lathe_device::{Argument, KernelPlan, Limits, Plan};
 use lathe_diagnostics::Places;
@@ -54,10 +55,13 @@ pub fn ptx(
     let table = check_table(module, &inlined).map_err(needs::free_size)?;
     let phased = phases::to_phased(&inlined, &lathe_device::is_grid).map_err(refused)?;
     let spmd = simplify_function(&lathe_device::to_spmd(&simplify_function(&phased), limits)?);
-    let func = &addresses::plain(&halves::in_floats(&expand_function(module, &spmd))).map_err(refused)?;
+    let (constants, spmd) = lathe_device::constants::constants(module, &expand_function(module, &spmd))
+        .map_err(needs::free_size)?;
+    let func = &addresses::plain(&halves::in_floats(&spmd)).map_err(refused)?;
     let plan: Plan = lathe_device::plan(func)?;
     let ir = Ir::new(&func.name);
     machine.adopt(&ir);
+    let arrays: Vec<Value> = constants.iter().map(|c| constant(&ir, c)).collect();
     for (plan, known) in plan.kernels.iter().zip(kernels) {
         let ty = ir.fn_ty(ir.int_ty(32), &mut parameters(&ir, plan, known));
         let body = ir.function(&format!("{}.body", known.name), ty);
@@ -88,6 +92,9 @@ pub fn ptx(
         e.function_attributes(body);
         ir.attribute(body, None, "convergent");
         ir.attribute(body, None, "alwaysinline");
+        for (c, ptr) in constants.iter().zip(&arrays) {
+            e.array(&c.buffer, *ptr)?;
+        }
         e.run(plan, known, body)?;
         entry(&e, plan, known, (body, ty));
     }
@@ -102,6 +109,17 @@ fn parameters(ir: &Ir, k: &KernelPlan, known: &Kernel) -> Vec<Ty> {
         Argument::Scalar(b) => ir.memory_ty(b.ty),
     });
     each.chain(known.turns.then(|| ir.ptr_ty())).collect()
+}
+
+/// A constant array, in constant memory where that has room for it.
+fn constant(ir: &Ir, c: &Constant) -> Value {
+    // A name as PTX has them.
+    let name = format!(
+        "{}_constant_{}",
+        c.buffer.name.replace(|c: char| !c.is_ascii_alphanumeric(), "_"),
+        c.buffer.id.0
+    );
+    ir.constant_array(&name, 8 * c.ty.bytes() as u32, &c.words, c.fits)
 }
 
 /// The number in the name of an architecture.

@@ -6,6 +6,7 @@
 mod atomics;
 mod checked;
 mod clusters;
+mod constants;
 mod owners;
 mod random;
 mod several;

@@ -5,6 +5,7 @@
 //! of a status. The blocks of a grid are numbered in one dimension.
 
 pub(crate) mod cluster;
+mod constants;
 mod copies;
 pub(crate) mod language;
 mod shuffles;
@@ -20,7 +21,7 @@ use lathe_abi::CheckKind;
 use lathe_device::{Argument, KernelPlan, Limits, Plan};
 use lathe_diagnostics::{Diagnostic, Places};
 use lathe_engine::feature::Statement;
-use lathe_engine::{Capabilities, Form, accept, check_table};
+use lathe_engine::{Capabilities, Form, accept, check_table, needs};
 use lathe_ir::lower::inscan::expand_function;
 use lathe_ir::lower::storage;
 use lathe_ir::visit::walk;
@@ -78,7 +79,7 @@ static CAPABILITIES: LazyLock<Capabilities> = LazyLock::new(|| {
         .executors(&["device", "grid", "cluster", "block", "warp", "lane"])
         .spaces(&[Space::Host, Space::Global, Space::Shared, Space::Stack, Space::Register])
         .types(&Scalar::ALL)
-        .views(&[lathe_engine::Through::Slice, lathe_engine::Through::Reshape])
+        .views(&[lathe_engine::Through::Slice, lathe_engine::Through::Reshape, lathe_engine::Through::Global])
         .layouts(lathe_engine::Step::ALL)
         .forms(&[Form::Aggregate, Form::NestedVectors, Form::LaneArray, Form::WideVector, Form::InOrder])
 });
@@ -117,12 +118,15 @@ pub fn print(module: &Module, func: &Function, language: Language, limits: Limit
     // Blocks that wait for one another are blocks of several kernels.
     let func = &lathe_lower::phases::to_phased(func, &lathe_device::is_grid).map_err(lift)?;
     let threads = simplify_function(&lathe_device::to_spmd(&simplify_function(func), limits)?);
-    let lowered = halves::in_floats(&expand_function(module, &threads));
+    let (constants, lowered) = lathe_device::constants::constants(module, &expand_function(module, &threads))
+        .map_err(needs::free_size)?;
+    let lowered = halves::in_floats(&lowered);
     let lowered = addresses::plain(&lowered).map_err(lift)?;
     let plan = lathe_device::plan(&lowered)?;
     let mut e = Emitter::new(module, &lowered, &table);
     e.names = Names::of_devices();
     let arrays = Arrays::of(&lowered);
+    let declared = constants::declare(&mut e, &constants, language)?;
     let mut printed = Vec::new();
     let base = e.names.clone();
     for (number, k) in plan.kernels.iter().enumerate() {
@@ -147,13 +151,13 @@ pub fn print(module: &Module, func: &Function, language: Language, limits: Limit
         kernels.push(kernel);
         texts.push(text);
     }
-    let source = assemble(&e, language, &texts, kernels.iter().any(|k| k.status));
+    let source = assemble(&e, language, &declared, &texts, kernels.iter().any(|k| k.status));
     Ok(DeviceSource {
         source,
         kernels,
         plan,
         checks: table.entries.clone(),
-        function: lowered.clone(),
+        function: lathe_device::constants::named(&constants, &lowered),
         threads,
     })
 }
@@ -384,7 +388,7 @@ fn contains(s: &Stmt, wanted: &dyn Fn(&Stmt) -> bool) -> bool {
     found
 }
 
-fn assemble(e: &Emitter, language: Language, kernels: &[String], fails: bool) -> String {
+fn assemble(e: &Emitter, language: Language, constants: &str, kernels: &[String], fails: bool) -> String {
     let typedefs: String = e.typedefs.iter().map(|t| format!("{}\n", t.2)).collect();
     let helpers = e.helpers.text();
     let all = typedefs.clone() + &helpers + &kernels.concat();
@@ -411,6 +415,10 @@ fn assemble(e: &Emitter, language: Language, kernels: &[String], fails: bool) ->
             out.push('\n');
             out.push_str(&language.adapt(part));
         }
+    }
+    if !constants.is_empty() {
+        out.push('\n');
+        out.push_str(&language.adapt(constants));
     }
     if fails {
         out.push('\n');

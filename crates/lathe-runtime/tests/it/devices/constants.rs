@@ -1,0 +1,79 @@
+//! Constant arrays of the module in kernels.
+
+use super::{agree, compiles, opencl};
+use crate::support::parse;
+use lathe_ir::text::parse_module;
+use lathe_runtime::{Engine, Options};
+
+#[test]
+fn kernels_read_constant_arrays() {
+    agree(
+        "global weights: f32[3, 3] constant = {1.0:f32, -0.0:f32, nan:f32, 4.0:f32, inf:f32, -2.5:f32, 1e-42:f32, 8.0:f32, -inf:f32}
+global steps: i64[4] constant = {-9223372036854775808:i64, 9223372036854775807:i64, -1:i64, 0:i64}
+global flags: bool[2] constant = {true, false}
+global small: i8[3] constant = {-128:i8, 127:i8, -1:i8}
+global fine: f64[2] constant = {-0.1:f64, nan:f64}
+func read(N)(A: in f32[N], B: out f32[N, 3], C: out i64[N], D: out f64[N]) stage scheduled {
+  for g in 0..N level(grid) {
+    for t in 0..3 level(block) {
+      'B'[g, t]: B[g, t] = select(global(flags)[t % 2], A[g] * global(weights)[g % 3, t], global(weights)[t, g % 3])
+    }
+  }
+  for g in 0..N level(grid) {
+    'C'[g]: C[g] = xor(global(steps)[g % 4], i64(global(small)[g % 3]))
+    'D'[g]: D[g] = global(fine)[g % 2]
+  }
+}",
+        &[&[0], &[1], &[13]],
+    );
+}
+
+/// What is beyond constant memory is in global memory, where the language has arrays there.
+#[test]
+fn large_arrays_and_those_that_may_be_written() {
+    let large = |more: &str| {
+        format!(
+            "global a: f64[8000] constant = zero
+global b: f32[{more}] constant = zero
+func large(N)(A: out f64[N]) stage scheduled {{
+  for g in 0..N level(grid) {{ 'A'[g]: A[g] = global(a)[g % 8000] + f64(global(b)[g % 7]) }}
+}}"
+        )
+    };
+    let [cuda, _] = Engine::devices();
+    let source = |engine: Engine, text: &str, form: &str| {
+        let (m, f) = parse(text);
+        engine.emit(&m, &f, form, &Options::default()).map(|b| String::from_utf8(b).expect("text"))
+    };
+    for (n, beyond) in [("384", false), ("385", true)] {
+        let (text, (m, f)) = (large(n), parse(&large(n)));
+        let c = source(cuda, &text, "cuda").expect("kernels");
+        assert_eq!(c.contains("static __device__ const uint32_t b_bits"), beyond, "{c}");
+        assert!(c.contains("static __constant__ uint64_t a_bits"), "{c}");
+        compiles(&m, &f);
+        match source(opencl(), &text, "opencl") {
+            Ok(c) => assert!(!beyond && c.contains("__constant uint32_t b_bits"), "{c}"),
+            Err(d) => {
+                assert!(beyond && d.code.0 == "E0701", "{d}");
+                assert!(d.message.contains("1540 bytes") && d.message.contains("1536 left of 65536"), "{d}");
+            }
+        }
+    }
+    let (m, f) = parse(
+        "global a: i32[2] = {1:i32, 2:i32}
+func other(N)(A: out i32[N]) stage scheduled {
+  for g in 0..N level(grid) { 'A'[g]: A[g] = global(a)[g % 2] }
+}",
+    );
+    for (engine, form) in [(cuda, "cuda"), (opencl(), "opencl")] {
+        let d = engine.emit(&m, &f, form, &Options::default()).expect_err("it may be written");
+        assert!(d.code.0 == "E0701" && d.message.contains("not constant"), "{d}");
+    }
+    let wrong = "global a: i32[2] constant = {1:i32, 2:i32}
+func other(N)(A: out i32[N]) stage scheduled {
+  for g in 0..N level(grid) { 'A'[g]: A[g] = 1:i32 'a'[g]: global(a)[0] = A[g] }
+}";
+    let m = parse_module(lathe_diagnostics::FileId(0), wrong).expect("a tree");
+    let wrong = lathe_ir::verify::verify(&m);
+    assert!(wrong.iter().any(|d| d.message.contains("it is constant")), "{wrong:?}");
+}
