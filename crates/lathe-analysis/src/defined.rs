@@ -67,15 +67,27 @@ fn defined(module: &Module, func: &Function) -> Vec<Diagnostic> {
 #[derive(Clone)]
 struct Sure<'a> {
     items: Vec<Item<'a>>,
-    /// `None`: all cells.
-    indices: Option<Vec<Expr>>,
+    cells: Cells<'a>,
+}
+
+#[derive(Clone)]
+enum Cells<'a> {
+    All,
+    At(Vec<Expr>),
+    /// What is in both, for the same values of the names around: what the branches of a condition write, whatever it
+    /// says.
+    Both(Arc<(Sure<'a>, Sure<'a>)>),
 }
 
 impl<'a> Sure<'a> {
     /// The surroundings without the names that neither the rest of them nor the subscripts use: such a name may
-    /// stand for anything, say for data, and takes nothing away.
-    fn relevant(&self) -> Vec<&Item<'a>> {
-        let mut used: HashSet<VarId> = self.indices.iter().flatten().flat_map(vars_of).collect();
+    /// stand for anything, say for data, and takes nothing away. With all names that they and the subscripts use.
+    fn relevant(&self) -> (Vec<&Item<'a>>, HashSet<VarId>) {
+        let mut used: HashSet<VarId> = match &self.cells {
+            Cells::All => HashSet::new(),
+            Cells::At(indices) => indices.iter().flat_map(vars_of).collect(),
+            Cells::Both(both) => both.0.relevant().1.into_iter().chain(both.1.relevant().1).collect(),
+        };
         let mut out = Vec::new();
         for item in self.items.iter().rev() {
             match item {
@@ -90,9 +102,54 @@ impl<'a> Sure<'a> {
             out.push(item);
         }
         out.reverse();
-        out
+        (out, used)
+    }
+
+    /// Says that a cell is one of those that are written.
+    fn holds(&self, builder: &mut Builder, scope: &mut Scope, cell: &[Lin]) {
+        for item in self.relevant().0 {
+            builder.item(scope, item);
+        }
+        match &self.cells {
+            Cells::All => {}
+            Cells::At(indices) => {
+                for (c, e) in cell.iter().zip(indices) {
+                    let at = builder.value(scope, e);
+                    builder.system.eq(c, &at);
+                }
+            }
+            Cells::Both(both) => {
+                both.0.holds(builder, &mut scope.clone(), cell);
+                both.1.holds(builder, scope, cell);
+            }
+        }
+    }
+
+    /// Whether two statements right in their branches write the same element.
+    fn is(&self, other: &Sure) -> bool {
+        matches!((&self.cells, &other.cells), (Cells::At(x), Cells::At(y)) if x == y)
+            && self.items.is_empty()
+            && other.items.is_empty()
+    }
+
+    /// What two branches write, with the items around both.
+    fn both(items: &[Item<'a>], a: &Sure<'a>, b: &Sure<'a>) -> Option<Sure<'a>> {
+        // Other constants are other cells.
+        if let (Cells::At(x), Cells::At(y)) = (&a.cells, &b.cells)
+            && x.iter().zip(y).any(|(x, y)| differ(x, y))
+        {
+            return None;
+        }
+        Some(Sure { items: items.to_vec(), cells: Cells::Both(Arc::new((a.clone(), b.clone()))) })
     }
 }
+
+fn differ(a: &Expr, b: &Expr) -> bool {
+    matches!((a.as_int(), b.as_int()), (Some(a), Some(b)) if a != b)
+}
+
+/// Pairs of writes, one of each branch of a condition, that are looked at.
+const MAX_PAIRS: usize = 256;
 
 /// Elements of an output that are not certain to be written.
 fn unwritten(env: &Env, written: &Written, buffer: &Arc<Buffer>, body: &Stmt) -> Option<Diagnostic> {
@@ -112,13 +169,7 @@ fn unwritten(env: &Env, written: &Written, buffer: &Arc<Buffer>, body: &Stmt) ->
     };
     let written_cells = |w: &Sure, shared: &[Expr]| {
         let (mut builder, mut scope, cell) = start(shared);
-        for item in w.relevant() {
-            builder.item(&mut scope, item);
-        }
-        for (c, e) in cell.iter().zip(w.indices.iter().flatten()) {
-            let at = builder.value(&mut scope, e);
-            builder.system.eq(c, &at);
-        }
+        w.holds(&mut builder, &mut scope, &cell);
         builder
     };
     // Values that are not affine are the same for the cells and for all writes.
@@ -194,22 +245,26 @@ impl Finder<'_, '_> {
                 }
                 // Whatever the data say, what both branches write is written.
                 let depth = items.len();
-                let no = no.unwrap_or_default();
-                let both = |w: &Sure<'a>| {
-                    w.items.len() == depth + 1
-                        && no.iter().any(|o| o.items.len() == depth + 1 && o.indices == w.indices)
+                let inner = |mut w: Sure<'a>| {
+                    w.items.drain(..=depth);
+                    w
                 };
-                let total = yes.len() + no.len();
-                let kept: Vec<Sure> = yes
-                    .into_iter()
-                    .filter(both)
-                    .map(|mut w| {
-                        w.items.truncate(depth);
-                        w
-                    })
-                    .collect();
-                self.unsure |= total > 2 * kept.len();
-                kept
+                let yes: Vec<Sure> = yes.into_iter().map(inner).collect();
+                let no: Vec<Sure> = no.into_iter().flatten().map(inner).collect();
+                let same = |a: &Sure, all: &[Sure]| all.iter().any(|b| a.is(b));
+                self.unsure |= !(yes.iter().all(|w| same(w, &no)) && no.iter().all(|w| same(w, &yes)));
+                if yes.len() * no.len() > MAX_PAIRS {
+                    self.unsure = true;
+                    return Vec::new();
+                }
+                let mut out = Vec::new();
+                for a in &yes {
+                    match same(a, &no) {
+                        true => out.push(Sure { items: items.clone(), cells: a.cells.clone() }),
+                        false => out.extend(no.iter().filter_map(|b| Sure::both(items, a, b))),
+                    }
+                }
+                out
             }
             StmtKind::While { body, .. } => {
                 self.unsure |= !within(self, body, None).is_empty();
@@ -221,7 +276,7 @@ impl Finder<'_, '_> {
                 }
                 let indices = buffer_indices(&st.target.view, &st.target.indices);
                 self.unsure |= indices.is_none();
-                let sure = |indices| Sure { items: items.clone(), indices: Some(indices) };
+                let sure = |indices| Sure { items: items.clone(), cells: Cells::At(indices) };
                 indices.into_iter().map(sure).collect()
             }
             StmtKind::Compute(c) => {
@@ -241,7 +296,7 @@ impl Finder<'_, '_> {
                 let targets = c.targets.iter().filter(|t| t.view.buffer() == Some(self.buffer));
                 targets
                     .filter_map(|t| buffer_indices(&t.view, &t.indices))
-                    .map(|indices| Sure { items: here.clone(), indices: Some(indices) })
+                    .map(|indices| Sure { items: here.clone(), cells: Cells::At(indices) })
                     .collect()
             }
             StmtKind::Call { function, args } => {
@@ -256,7 +311,7 @@ impl Finder<'_, '_> {
                         && !p.array().is_some_and(|b| part(b))
                         && matches!(a, Arg::View(View::Buffer(b)) if *b == self.buffer)
                 });
-                if whole { vec![Sure { items: items.clone(), indices: None }] } else { Vec::new() }
+                if whole { vec![Sure { items: items.clone(), cells: Cells::All }] } else { Vec::new() }
             }
             // They read what they write, so that what was there before must be defined; or write nothing.
             StmtKind::Reduce(_)
@@ -416,15 +471,20 @@ fn unreached(
     (reader, read): (&Leaf, &Touch),
 ) -> Option<Diagnostic> {
     let subscripts = read.indices.as_ref()?;
+    // What is written somewhere, nobody knows where, may be what is read.
+    let lost = |t: &Touch| t.buffer == buffer.id && t.role == Role::Write && t.indices.is_none();
+    if all.iter().any(|l| l.touches.iter().any(lost)) {
+        return None;
+    }
     let place = Place::of(read);
-    let start = || {
+    let start = {
         let mut builder = Builder::new(written);
         let outer = builder.surroundings(env);
         let mut x = copy_of_read(&mut builder, &outer, reader, read);
         let at: Vec<Lin> = subscripts.iter().map(|e| builder.value(&mut x.scope, e)).collect();
         (builder, outer, x, at)
     };
-    let (builder, outer, mut x, at) = start();
+    let (builder, outer, mut x, at) = start.clone();
     if !builder.system.exact || builder.system.symbolic {
         return None;
     }
@@ -436,7 +496,7 @@ fn unreached(
             let Some(target) = &write.indices else { return None };
             let (common, relative) = relate(&writer.path, &reader.path[..place.depth]);
             let levels = writer.levels(common);
-            let (mut builder, outer, x, at) = start();
+            let (mut builder, outer, x, at) = start.clone();
             let mut y = copy_of_write(&mut builder, &outer, writer)?;
             for (e, cell) in target.iter().zip(&at) {
                 let e = builder.value(&mut y.scope, e);

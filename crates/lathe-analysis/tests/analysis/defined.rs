@@ -76,6 +76,62 @@ fn a_condition_on_data_needs_both_branches() {
     assert!(messages(&kit, for_(&i, k(0), n, two)).is_empty());
 }
 
+/// Loops in both branches: an element is written if it is after each of them, in the same iteration of what is around.
+#[test]
+fn branches_on_data_are_joined_element_by_element() {
+    let mut kit = Kit::new(&["M", "N"]);
+    let (m, n) = (kit.size(0), kit.size(1));
+    let a = kit.array("A", vec![m.clone()], Mode::In);
+    let b = kit.array("B", vec![m.clone(), n.clone()], Mode::Out);
+    let (r, i) = (kit.binder("r"), kit.binder("i"));
+    let choose = |at: Expr, then: Stmt, other: Stmt| {
+        let cond = lathe_ir::build::binary(BinOp::Gt, load(a, vec![at]), zero());
+        Stmt::of(StmtKind::If { cond, then, other: Some(other) })
+    };
+    let row = |row: Expr, lo: Expr, hi: Expr| {
+        for_(&i, lo, hi, store("B", vec![], b, vec![row, var(&i)], zero()))
+    };
+    let whole = || row(var(&r), k(0), n.clone());
+    let split = |gap: i64| {
+        let from = add(k(2), k(gap));
+        Stmt::seq([row(var(&r), k(0), min(k(2), n.clone())), row(var(&r), from, n.clone())])
+    };
+    let fine = |body: Stmt| {
+        let found = messages(&kit, for_(&r, k(0), m.clone(), body));
+        assert!(found.iter().all(|m| m.starts_with("error[E0502]: `B` cannot be shown")), "{found:?}");
+        found.is_empty()
+    };
+    assert!(fine(choose(var(&r), whole(), whole())));
+    assert!(fine(choose(var(&r), whole(), split(0))));
+    assert!(fine(choose(var(&r), split(0), whole())));
+    // One branch leaves an element out.
+    assert!(!fine(choose(var(&r), whole(), split(1))));
+    assert!(!fine(choose(var(&r), split(1), whole())));
+    assert!(!fine(choose(var(&r), whole(), row(var(&r), k(1), n.clone()))));
+    assert!(!fine(choose(var(&r), whole(), Stmt::empty())));
+    // Conditions within the branches, on other data and on the iteration.
+    let nested = |last: Stmt| choose(k(0), whole(), choose(var(&r), split(0), last));
+    assert!(fine(choose(var(&r), nested(whole()), nested(split(0)))));
+    assert!(!fine(choose(var(&r), nested(whole()), nested(split(1)))));
+    let early = lt(var(&r), k(3));
+    let known = |then, other| Stmt::of(StmtKind::If { cond: early.clone(), then, other: Some(other) });
+    assert!(fine(choose(k(0), known(whole(), split(0)), whole())));
+    assert!(!fine(choose(k(0), known(whole(), split(1)), whole())));
+    // Each branch writes a row, but not the same one; all rows where the condition does not change.
+    let next = row(add(var(&r), k(1)), k(0), n.clone());
+    let inside = |s: Stmt| if_(lt(add(var(&r), k(1)), m.clone()), s);
+    assert!(!fine(choose(var(&r), whole(), inside(next))));
+    let turned = row(sub(sub(m.clone(), k(1)), var(&r)), k(0), n.clone());
+    assert!(!fine(choose(var(&r), whole(), turned.clone())));
+    let all = |s: Stmt| for_(&r, k(0), m.clone(), s);
+    assert!(messages(&kit, choose(k(0), all(whole()), all(turned))).is_empty());
+    // What is written before is not taken away.
+    let first = row(var(&r), k(2), n.clone());
+    let start = |hi: i64| row(var(&r), k(0), min(k(hi), n.clone()));
+    assert!(fine(Stmt::seq([first.clone(), choose(var(&r), whole(), start(2))])));
+    assert!(!fine(Stmt::seq([first, choose(var(&r), whole(), start(1))])));
+}
+
 #[test]
 fn a_compute_writes_its_cells_even_with_nothing_to_reduce() {
     let mut kit = Kit::new(&["N", "K"]);

@@ -342,7 +342,7 @@ def _derived(kernel: Kernel, rule: str, wrt: Names, of: Names, value: bool, allo
 
 def _along(derive: Callable[..., Kernel], kernel: Kernel, wrt: Names, of: Names, **how: bool) -> Callable[..., Any]:
     """Products with the columns of the last argument, as columns: by one call, or one by one where a derivative in several
-    directions is not shown to write all of its results, as after conditions on data."""
+    directions is not shown to write all of its results, as where only one branch of a condition on data does."""
     made = {True: derive(kernel, wrt, of, directions=True, **how)}
 
     def product(directions: bool, *args: Any) -> Any:
