@@ -157,7 +157,9 @@ pub fn grad(a: &GradArgs, common: &Common) -> Outcome {
         gradient_s: times.map(|t| t.1),
         ratio: times.map(|t| t.1 / t.0),
     };
-    let text = lathe::text::print_function(shown);
+    let called = program.lang.module.reached(shown);
+    let called = called.values().map(lathe::text::print_function).collect::<String>();
+    let text = lathe::text::print_function(shown) + &called;
     if let Some(file) = &a.output {
         lathe::write_whole(file, text.as_bytes()).map_err(at)?;
     }

@@ -13,7 +13,8 @@ lathe_diagnostics::codes! {
 
     /// Differentiated are index notation, loops, branches, local arrays, calls, structs by their parts, and loops in
     /// threads or on devices, with barriers and atomic updates, if their iterations are shown to be independent; external
-    /// functions where a derivative is given for them. Not differentiated are other atomics, views of structs, and what
+    /// functions where a derivative is given for them; functions that call themselves, if their parameters are numbers and
+    /// arrays of numbers, along one direction at once. Not differentiated are other atomics, views of structs, and what
     /// does input and output.
     UNSUPPORTED = Code("E1302"), "this cannot be differentiated",
         wrong: "extern f(N)(x: in f64[N], y: out f64[N]) effects (read x[0..N], write y[0..N])\n\

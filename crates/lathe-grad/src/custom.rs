@@ -158,10 +158,20 @@ pub fn applied(
         kept: Vec::new(),
         everything: None,
         rule: Some(rule.name.to_string()),
+        also: Vec::new(),
     })
 }
 
-/// The function with bodies in place of calls.
+/// A derivative of a function, by everything, as its parameters alone.
+///
+/// # Errors
+/// `E1303` where there is nothing to differentiate.
+pub fn signature(func: &Function, mode: Mode, name: &str) -> Result<Function, Diagnostic> {
+    let (params, all) = Shape::of(func, &Request::new(mode, name))?.params(func.clone());
+    Ok(Function { name: name.into(), params, body: Stmt::empty(), summary: None, ..all })
+}
+
+/// The function with bodies in place of calls, but for those of recursive functions.
 pub fn inlined(module: &Module, func: Function) -> Function {
     let mut calls = false;
     lathe_ir::visit::walk(&func.body, &mut |s, _| {
@@ -171,7 +181,15 @@ pub fn inlined(module: &Module, func: Function) -> Function {
     if !calls {
         return func;
     }
-    crate::lets::without_copies(&lathe_lower::calls::inline(module, &func))
+    let recursive = crate::recursive::names(module);
+    if recursive.is_empty() {
+        return crate::lets::without_copies(&lathe_lower::calls::inline(module, &func));
+    }
+    let mut others = module.clone();
+    recursive.iter().for_each(|n| drop(others.functions.remove(n)));
+    // Those have numbers, too.
+    let next_id = module.functions.values().map(|f| f.next_id).fold(func.next_id, u32::max);
+    crate::lets::without_copies(&lathe_lower::calls::inline(&others, &Function { next_id, ..func }))
 }
 
 /// A tangent or cotangent among the parameters.

@@ -93,7 +93,7 @@ pub fn tangents(
     func.name = request.name.as_str().into();
     func.params = ins.into_iter().chain(dots).chain(outs).chain(out_dots).collect();
     func.body = body;
-    Ok(Derivative { func, wrt, of, kept: Vec::new(), everything: None, rule: None })
+    Ok(Derivative { func, wrt, of, kept: Vec::new(), everything: None, rule: None, also: Vec::new() })
 }
 
 /// Where the smallest or largest was: what the reduced indices were, and whether there was anything.

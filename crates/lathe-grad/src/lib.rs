@@ -35,6 +35,7 @@ pub mod parallel;
 mod parts;
 mod prepare;
 mod raise;
+mod recursive;
 mod reverse;
 mod serial;
 mod sink;
@@ -58,6 +59,16 @@ pub enum Mode {
     Forward,
     /// Cotangents: transposed Jacobian times vector.
     Reverse,
+}
+
+impl Mode {
+    /// What files call the derivative.
+    fn derivative(self) -> &'static str {
+        match self {
+            Mode::Forward => "jvp",
+            Mode::Reverse => "vjp",
+        }
+    }
 }
 
 /// What to differentiate by what.
@@ -138,6 +149,17 @@ pub struct Derivative {
     pub everything: Option<Vec<Kept>>,
     /// The function that the user gives for it.
     pub rule: Option<String>,
+    /// Functions that `func` calls and that are new: the derivatives of recursive functions.
+    pub also: Vec<Function>,
+}
+
+impl Derivative {
+    /// The module with what the derivative calls.
+    pub fn within(&self, module: &Module) -> Module {
+        let mut out = module.clone();
+        out.functions.extend(self.also.iter().map(|f| (f.name.clone(), f.clone())));
+        out
+    }
 }
 
 /// Differentiates a function.
@@ -147,7 +169,16 @@ pub struct Derivative {
 /// not differentiated; `E1303` for names that do not fit; `E1304` for values to keep whose number is not known;
 /// `E1305` for a derivative that is too large; `E1306` where checkpoints are asked for and no loop carries anything.
 pub fn differentiate(module: &Module, func: &Function, request: &Request) -> Result<Derivative, Diagnostic> {
-    let d = in_one_direction(module, func, request)?;
+    let d = match recursive::ruled(module, func, request) {
+        Ok(None) => in_one_direction(module, func, request)?,
+        Ok(Some(ruled)) => {
+            let d = in_one_direction(&ruled.module, func, request)?;
+            let rule = d.rule.filter(|g| module.functions.contains_key(g.as_str()));
+            Derivative { also: ruled.needed(module, &d.func), rule, ..d }
+        }
+        // What does not depend on inputs needs no derivative.
+        Err(why) => in_one_direction(module, func, request).map_err(|_| why)?,
+    };
     let Some(size) = &request.directions else { return Ok(d) };
     let shadows = d.wrt.iter().chain(&d.of).map(|n| shadow_name(func, n, request.mode)).collect();
     Ok(Derivative { func: directions::along(&d.func, &shadows, size)?, ..d })
@@ -191,6 +222,11 @@ fn in_one_direction(module: &Module, func: &Function, request: &Request) -> Resu
     if let Some(rule) = custom::rule_of(module, func, request.mode) {
         return custom::applied(module, func, rule, request);
     }
+    from_body(module, func, request)
+}
+
+/// The derivative of what the statements of a function compute, whatever the module says of it.
+fn from_body(module: &Module, func: &Function, request: &Request) -> Result<Derivative, Diagnostic> {
     let wrt = chosen(func, &request.wrt, "input", |m| m != ParamMode::Out)?;
     let of = chosen(func, &request.of, "output", |m| m != ParamMode::In)?;
     let func = &serial::serial(module, func)?;

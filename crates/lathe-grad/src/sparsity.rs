@@ -101,7 +101,7 @@ pub fn dependences(
     func.name = request.name.as_str().into();
     func.params = ins.into_iter().chain(dots).chain(results).collect();
     func.body = body;
-    Ok(Derivative { func, wrt, of, kept: Vec::new(), everything: None, rule: None })
+    Ok(Derivative { func, wrt, of, kept: Vec::new(), everything: None, rule: None, also: Vec::new() })
 }
 
 struct Flow<'a> {

@@ -88,9 +88,8 @@ fn branches_on_data_are_joined_element_by_element() {
         let cond = lathe_ir::build::binary(BinOp::Gt, load(a, vec![at]), zero());
         Stmt::of(StmtKind::If { cond, then, other: Some(other) })
     };
-    let row = |row: Expr, lo: Expr, hi: Expr| {
-        for_(&i, lo, hi, store("B", vec![], b, vec![row, var(&i)], zero()))
-    };
+    let row =
+        |row: Expr, lo: Expr, hi: Expr| for_(&i, lo, hi, store("B", vec![], b, vec![row, var(&i)], zero()));
     let whole = || row(var(&r), k(0), n.clone());
     let split = |gap: i64| {
         let from = add(k(2), k(gap));

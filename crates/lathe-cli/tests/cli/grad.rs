@@ -248,6 +248,46 @@ fn passes_make_the_gradient_of_a_norm_linear() {
 }
 
 #[test]
+fn derivatives_of_recursive_functions_are_whole_trees() {
+    let f = Folder::new();
+    let text = "func power()(x: in f64, n: in i32, y: out f64[]) stage plain {
+      if n < 1:i32 { 'one'[]: y[] = 1.0:f64 } else {
+        alloc t: f64[]
+        call power(x, n - 1:i32, &t)
+        'y'[]: y[] = x * t[]
+      }
+    }\n";
+    f.write("power.tree", text);
+    let r = parsed(&f.ok("grad power.tree --check --json -D n=4"));
+    assert_eq!(r["check"]["ok"], true);
+    f.ok("grad power.tree --mode forward --check -D n=4");
+    f.ok("grad power.tree -o d.tree");
+    f.ok("check d.tree");
+    let whole = f.read("d.tree");
+    for name in ["power_vjp", "power.vjp", "power"] {
+        assert!(whole.contains(&format!("func {name}()")), "{whole}");
+    }
+}
+
+/// What both branches write in a loop over directions is written.
+#[test]
+fn conditions_on_data_have_derivatives_in_several_directions() {
+    let f = Folder::new();
+    let kernel = "kernel k(x: f64[N], c: f64) -> (y: f64[N]) {
+    for i in 0..N {
+        if x[i] > c {
+            if x[i] > 2.0 * c { y[i] = x[i] * x[i] } else { y[i] = c * x[i] }
+        } else { y[i] = sin(x[i]) }
+    }
+}
+kernel k_jvp = jvp(k, directions: K)
+kernel k_vjp = vjp(k, directions: K)
+kernel k_hvp = hvp(k, directions: K)\n";
+    f.write("k.lathe", kernel);
+    f.ok("check k.lathe");
+}
+
+#[test]
 fn what_is_not_there_is_refused_by_name() {
     let f = Folder::new();
     f.write("g.lathe", GEMM);

@@ -146,7 +146,7 @@ impl Reverse<'_> {
         func.name = request.name.as_str().into();
         func.params = ins.into_iter().chain(bars).chain(outs).chain(results).collect();
         func.body = body;
-        Ok(Derivative { func, wrt, of, kept, everything: None, rule: None })
+        Ok(Derivative { func, wrt, of, kept, everything: None, rule: None, also: Vec::new() })
     }
 
     fn bar_of_param(&self, p: &Param) -> Option<&Arc<Buffer>> {

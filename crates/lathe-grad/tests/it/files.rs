@@ -48,10 +48,12 @@ impl Front for Derivatives {
             Ok(made) => made,
             Err(d) => return Ok(Err(d)),
         };
-        let errors = lathe_ir::verify::verify_function(module, &made.func);
+        let all = made.within(module);
+        let errors = lathe_ir::verify::verify_function(&all, &made.func);
         let wrong =
             errors.first().map(ToString::to_string).or_else(|| differs(module, func, word, &ask, given));
         let mut text = print_function_with(&made.func, Ids::Hidden);
+        made.also.iter().for_each(|f| text += &print_function_with(f, Ids::Hidden));
         let scope = Scope::of_function(&made.func);
         for k in &made.kept {
             let extents: Vec<String> = k.extents.iter().map(|e| print_expr(e, &scope)).collect();
@@ -70,8 +72,11 @@ fn derivative(module: &Module, func: &Function, word: &str, ask: &Request) -> Re
         return Ok(first);
     }
     let of = first.wrt.iter().map(|n| shadow_name(func, n, Mode::Reverse)).collect();
-    let ask = Request { wrt: first.wrt, of, name: "second".into(), ..ask.clone() };
-    differentiate(module, &first.func, &Request { mode: Mode::Forward, value: true, ..ask })
+    let ask = Request { wrt: first.wrt.clone(), of, name: "second".into(), ..ask.clone() };
+    let all = first.within(module);
+    let mut second = differentiate(&all, &first.func, &Request { mode: Mode::Forward, value: true, ..ask })?;
+    second.also.splice(0..0, first.also);
+    Ok(second)
 }
 
 /// How a derivative is none, at any of the sizes.

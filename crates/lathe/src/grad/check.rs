@@ -74,7 +74,8 @@ pub fn check(
         all.extend(given.iter().map(|(n, a)| (shadow_name(&f, n, mode), a.clone())));
         all
     };
-    let tangents = run(&module, &forward.func, &with(&v, Mode::Forward), sizes, &f, &unlimited)?;
+    let tangents =
+        run(&forward.within(&module), &forward.func, &with(&v, Mode::Forward), sizes, &f, &unlimited)?;
     let (mut worst, mut product) = (0f64, 0f64);
     for n in &forward.of {
         let Some(t) = tangents.get(&shadow_name(&f, n, Mode::Forward)) else { continue };
@@ -92,7 +93,8 @@ pub fn check(
     let mut against = "central differences in f64".to_string();
     if let Some(reverse) = &reverse {
         against += " and the adjoint identity";
-        let back = run(&module, &reverse.func, &with(&w, Mode::Reverse), sizes, &f, &unlimited)?;
+        let back =
+            run(&reverse.within(&module), &reverse.func, &with(&w, Mode::Reverse), sizes, &f, &unlimited)?;
         let other: f64 = reverse
             .wrt
             .iter()

@@ -51,6 +51,7 @@ pub fn evidence(module: &Module, func: &Function, rule: &Function) -> Result<Evi
     let Ok(automatic) = differentiated(&module, &func, &request, &Passes::default()) else {
         return Ok(Evidence::Declared);
     };
+    let module = automatic.within(&module);
     let mut known = Evidence::Declared;
     for seed in 0..SAMPLES {
         if compared(&module, &func, &automatic.func, &rule, seed)? == Evidence::Tested {

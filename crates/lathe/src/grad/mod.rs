@@ -66,7 +66,7 @@ pub fn differentiated(
     let names = |all: &[String]| all.iter().map(String::as_str).collect::<Vec<_>>().join(",");
     let func = optimized(module, func, &names(&passes.before))?;
     let mut d = differentiate(module, &func, request)?;
-    d.func = optimized(module, &d.func, &names(&passes.after))?;
+    d.func = optimized(&d.within(module), &d.func, &names(&passes.after))?;
     Ok(d)
 }
 
@@ -92,6 +92,7 @@ pub fn derive(
     let span = of.map_or(Span::new(FileId(0), 0, 0), |k| k.span);
     let doc = format!("Derived from `{}`.", kernel.name);
     lang.kernels.push(KernelInfo { name, span, doc, sites: Vec::new() });
+    lang.module = d.within(&lang.module);
     lang.module.functions.insert(d.func.name.clone(), d.func.clone());
     Ok(d)
 }
@@ -148,8 +149,9 @@ fn fill(lang: &mut Lang) -> Result<(), Vec<Diagnostic>> {
         let d = open.remove(n);
         let Some(f) = whole(lang, &d.of_kernel.text) else { continue };
         match one(&lang.module, &f, &d) {
-            Ok(f) => {
-                lang.module.functions.insert(f.name.clone(), f);
+            Ok(d) => {
+                lang.module = d.within(&lang.module);
+                lang.module.functions.insert(d.func.name.clone(), d.func);
             }
             Err(e) => errors.push(if e.marks.is_empty() { e.at(d.span, "derived here") } else { e }),
         }
@@ -249,7 +251,7 @@ fn primal<'a>(lang: &'a Lang, name: &str) -> Option<&'a Function> {
     lang.module.functions.get(chosen.unwrap_or(name))
 }
 
-fn one(module: &Module, f: &Function, d: &lathe_lang::Derived) -> Result<Function, Diagnostic> {
+fn one(module: &Module, f: &Function, d: &lathe_lang::Derived) -> Result<Derivative, Diagnostic> {
     let names = |all: &[lathe_lang::ast::Ident]| all.iter().map(|i| i.text.clone()).collect::<Vec<_>>();
     let request = |mode, name: &str| Request {
         wrt: names(&d.wrt),
@@ -262,14 +264,14 @@ fn one(module: &Module, f: &Function, d: &lathe_lang::Derived) -> Result<Functio
     };
     let name = d.name.text.as_str();
     let passes = Passes::usual();
-    let made = match d.rule.text.as_str() {
-        "jvp" => differentiated(module, f, &request(Mode::Forward, name), &passes)?,
-        "vjp" => differentiated(module, f, &request(Mode::Reverse, name), &passes)?,
+    match d.rule.text.as_str() {
+        "jvp" => differentiated(module, f, &request(Mode::Forward, name), &passes),
+        "vjp" => differentiated(module, f, &request(Mode::Reverse, name), &passes),
         "sparsity" => {
             let func = optimized(module, f, &passes.before.join(","))?;
             let mut d = lathe_grad::sparsity(module, &func, &request(Mode::Forward, name))?;
             d.func = optimized(module, &d.func, &passes.after.join(","))?;
-            d
+            Ok(d)
         }
         // Forward over reverse: how the cotangents change along a direction of the inputs.
         _ => {
@@ -277,11 +279,12 @@ fn one(module: &Module, f: &Function, d: &lathe_lang::Derived) -> Result<Functio
             let before = Passes { after: Vec::new(), ..passes.clone() };
             let first = differentiated(module, f, &first, &before)?;
             let of = first.wrt.iter().map(|n| shadow_name(f, n, Mode::Reverse)).collect();
-            let second = Request { wrt: first.wrt, of, ..Request::new(Mode::Forward, name) };
+            let second = Request { wrt: first.wrt.clone(), of, ..Request::new(Mode::Forward, name) };
             let directions = d.directions.as_ref().map(|i| i.text.clone());
             let second = Request { allow_steps: d.allow_steps, directions, ..second };
-            differentiated(module, &first.func, &second, &passes)?
+            let mut d = differentiated(&first.within(module), &first.func, &second, &passes)?;
+            d.also.splice(0..0, first.also);
+            Ok(d)
         }
-    };
-    Ok(made.func)
+    }
 }
