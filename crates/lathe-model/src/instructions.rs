@@ -176,10 +176,11 @@ impl<'a> Walk<'a> {
         let around = self.at_once;
         let threads = match l.exec {
             Executor::Cpu if self.machine.threads > 1 => {
-                self.overhead += if around > 1.0 { 0.0 } else { self.machine.costs.wake * times };
+                let (costs, threads) = (&self.machine.costs, self.machine.threads as f64);
+                let wake = costs.wake + costs.wake_each * threads.min(trips);
+                self.overhead += if around > 1.0 { 0.0 } else { wake * times };
                 self.at_once *= trips;
                 // Those that the loops around left.
-                let threads = self.machine.threads as f64;
                 let busy = |n: f64| n / (n / threads).ceil();
                 busy(self.at_once) / busy(around)
             }

@@ -3,6 +3,7 @@
 //! The footprint of a loop is the union of what its iterations touch. As long as what one iteration touches fits a
 //! cache, iterations find there what they share with the one before, and the loop moves its footprint once; where it
 //! does not fit, every iteration moves its own. (The reasoning of blocking for caches: Lam, Rothberg and Wolf 1991.)
+//! Lines that several threads write move from core to core (false sharing).
 
 use crate::accesses::{Known, Place, loads};
 use crate::count::Values;
@@ -59,7 +60,7 @@ pub struct Traffic<'a> {
     pub values: Values,
     /// Iterations that threads run at the same time, of the loops around.
     pub at_once: f64,
-    /// Cycles that [`Traffic::of`] found stores to wait for.
+    /// Cycles that [`Traffic::of`] found stores to wait for, and cores for lines that others write.
     pub waits: f64,
 }
 
@@ -171,7 +172,14 @@ impl Traffic<'_> {
         if l.exec == Executor::Cpu {
             self.at_once *= trips;
         }
+        let waited = std::mem::take(&mut self.waits);
         let (all, (mut regions, moved)) = (self.at_once, self.go(&l.body));
+        // Those that the loops around left.
+        let threads = |n: f64| n.min(self.machine.threads.max(1) as f64);
+        // Each thread begins with as many iterations, which follow one another.
+        let contended = self.contended(&regions, l) * threads(trips) * self.machine.costs.contended;
+        self.waits =
+            waited + (trips * self.waits + contended * threads(all)) / (threads(all) / threads(around));
         self.at_once = around;
         self.values.remove(&l.binder.id);
         let once = self.footprint(&regions);
@@ -192,6 +200,34 @@ impl Traffic<'_> {
             *m /= all.min(self.most(level)) / around.min(self.most(level));
         }
         (merged, out)
+    }
+
+    /// Lines that an iteration of a loop on threads writes, and that the one before writes, too, if that is another thread's: those in
+    /// which its rows begin, where these are shorter than lines, or begin within them.
+    fn contended(&self, regions: &[Region], l: &Loop) -> f64 {
+        if l.exec != Executor::Cpu || self.machine.threads < 2 {
+            return 0.0;
+        }
+        let line = self.machine.line_bytes.max(1) as i64;
+        let of = |r: &Region| {
+            let last = crate::accesses::innermost(&r.buffer)?;
+            let moves = |s: &Span| s.terms.iter().any(|t| t.0 == l.binder.id);
+            // Each has rows of its own, or all have the same.
+            let others = |d: &usize| *d != last && r.dims[*d].as_ref().is_none_or(moves);
+            let span = r.dims[last].as_ref().filter(|s| moves(s))?;
+            if (0..r.dims.len()).any(|d| others(&d)) {
+                return None;
+            }
+            let bytes = r.buffer.elem.bytes() as i64;
+            let within = |s: &Span| {
+                let begins = |k: i64, step: i64| k.saturating_mul(step).saturating_mul(bytes) % line != 0;
+                s.terms.iter().any(|t| begins(t.1, if t.0 == l.binder.id { l.step } else { 1 }))
+            };
+            let wide = |d: usize| r.dims[d].as_ref().map_or(1.0, |s| s.hi as f64 - s.lo as f64 + 1.0);
+            let rows: f64 = (0..r.dims.len()).filter(|d| *d != last).map(wide).product();
+            within(span).then_some(rows)
+        };
+        regions.iter().filter(|r| r.weight > 1.0).filter_map(of).sum()
     }
 
     /// What a statement itself touches.

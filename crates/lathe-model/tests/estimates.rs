@@ -137,6 +137,41 @@ fn threads_share_large_work_and_cost_more_than_small_work() {
     assert!(nine > 1.1, "{nine}");
 }
 
+/// Columns of one array on threads: rows of those that begin within lines share these with others.
+#[test]
+fn lines_that_several_threads_write_are_slow() {
+    let tree = |first: &str| {
+        format!(
+            "func f(N)(A: inout f64[N, 1032]) stage scheduled {{
+               for t in 0..1 {{ for o in 0..128 cpu {{ for i in 0..N {{ for j in 0..8 vector(8) {{
+                 'A'[t, o, i, j]: A[i, {first}o * 8 + j]! = A[i, {first}o * 8 + j]! * 3.0:f64 }} }} }} }}
+             }}"
+        )
+    };
+    let (whole, within) = (tree(""), tree("t + "));
+    let cost = |threads, tree: &str| {
+        let m = Machine { threads, ..machine() };
+        on(&m, tree, &[("N", 2000)]).traffic
+    };
+    assert_eq!(cost(1, &whole), cost(1, &within));
+    for threads in [2, 16] {
+        // Each thread waits for as many lines as there are rows, for each the longer the more threads there are.
+        let lost = cost(threads, &within) - cost(threads, &whole);
+        let expected = 2000.0 * threads as f64 * machine().costs.contended;
+        assert!((lost / expected - 1.0).abs() < 0.01, "{threads}: {lost}, {expected}");
+    }
+}
+
+/// Many short loops on threads take longer the more threads there are.
+#[test]
+fn forks_and_joins_take_as_long_as_there_are_threads() {
+    let tree = "func f(N)(A: inout f32[N, 64]) stage scheduled {
+      for t in 0..N { for i in 0..64 cpu { 'A'[t, i]: A[t, i]! = A[t, i]! * 3.0:f32 } } }";
+    let cost = |threads| on(&Machine { threads, ..machine() }, tree, &[("N", 1000)]).overhead;
+    assert!(cost(16) > 2.0 * cost(4) && cost(4) > 1.2 * cost(2) && cost(2) > 100.0 * cost(1));
+    assert_eq!(cost(128), cost(64), "64 iterations wake 64 threads");
+}
+
 #[test]
 fn loops_that_nobody_scheduled_become_vectors_where_they_can() {
     let tree = |stage: &str, at: &str| {

@@ -70,8 +70,12 @@ costs! {
     loop_start = 4.0;
     /// Allocating and freeing a buffer.
     buffer = 40.0;
-    /// A loop on threads, and waking each of them.
+    /// A loop on threads: fork and join.
     wake = 4000.0;
+    /// The same for each of the threads.
+    wake_each = 900.0;
+    /// Until a line is there that another core writes, for each thread that may be that one.
+    contended = 15.0;
     /// Bytes per cycle and thread from the second cache; what comes from memory is among the facts.
     l2_bytes_per_cycle = 64.0;
     /// The same from the third cache.

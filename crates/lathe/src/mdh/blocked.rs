@@ -15,8 +15,15 @@ use std::collections::HashSet;
 /// Results in registers side by side: vectors in a row. Rows take half of the registers.
 const VECTORS: i64 = 2;
 
-/// The nest in blocks of so many iterations of what is summed over; `None` if it is no such nest.
-pub(super) fn blocked(set: &Setting, start: &Made, path: &Path, width: i64) -> Option<Made> {
+/// The nest in blocks of so many iterations of what is summed over; `None` if it is no such nest. Where the machine has threads,
+/// products run on them, and so do rows of a block that do not depend on one another, if `cost` is less.
+pub(super) fn blocked(
+    set: &Setting,
+    start: &Made,
+    path: &Path,
+    width: i64,
+    cost: &dyn Fn(&Function) -> f64,
+) -> Option<Made> {
     let mut bytes = 8;
     visit::walk(visit::at(&start.func.body, path)?, &mut |s, _| {
         bytes = s.accesses().map(|(a, _)| a.elem.bytes() as i64).fold(bytes, |n, b| n.min(b.max(1)));
@@ -35,8 +42,12 @@ pub(super) fn blocked(set: &Setting, start: &Made, path: &Path, width: i64) -> O
         let s = visit::at(&made.func.body, &at)?;
         let better = match Product::of(&made.func, s) {
             Some(p) => product(set, &made, &at, &p, lanes),
-            None if s.as_loop().is_some() && visit::leaves_lanes(s) => turned(set, &made, &at, lanes),
-            None => None,
+            None => {
+                let alone = s.as_loop().is_some() && visit::leaves_lanes(s);
+                let turned = alone.then(|| turned(set, &made, &at, lanes)).flatten();
+                let (so_far, nest) = turned.unwrap_or_else(|| (made.clone(), at));
+                Some(on_threads(set, &so_far, &nest, cost).unwrap_or(so_far))
+            }
         };
         made = better.unwrap_or(made);
     }
@@ -189,8 +200,19 @@ fn in_registers(set: &Setting, start: &Made, at: &Path, wide: i64) -> Option<Mad
     Some(made)
 }
 
-/// A nest whose lanes would be elements of one column: its part of the array is stored by columns meanwhile.
-fn turned(set: &Setting, start: &Made, at: &Path, lanes: i64) -> Option<Made> {
+/// A loop whose iterations do not depend on one another on threads, if that is faster.
+fn on_threads(set: &Setting, start: &Made, at: &Path, cost: &dyn Fn(&Function) -> f64) -> Option<Made> {
+    let l = visit::at(&start.func.body, at)?.as_loop()?;
+    if set.machine.threads < 2 || l.exec != Executor::Serial {
+        return None;
+    }
+    let made = step(set, start, at, "parallel", vec![name(&l.binder.name)], &[])?;
+    (cost(&made.func) < cost(&start.func)).then_some(made)
+}
+
+/// A nest whose lanes would be elements of one column: its part of the array is stored by columns meanwhile. With where the nest
+/// is then.
+fn turned(set: &Setting, start: &Made, at: &Path, lanes: i64) -> Option<(Made, Path)> {
     let s = visit::at(&start.func.body, at)?;
     let over = s.as_loop()?.binder.name.to_string();
     let mut written = HashSet::new();
@@ -219,7 +241,7 @@ fn turned(set: &Setting, start: &Made, at: &Path, lanes: i64) -> Option<Made> {
     let nest: Path = at.iter().copied().chain(found?).collect();
     made = made.then(set, &nest, "affine_schedule", &arguments(&[("vector", lanes)])).ok()?;
     let lanes = !visit::leaves_lanes(visit::at(&made.func.body, &nest)?);
-    lanes.then_some(made)
+    lanes.then_some((made, nest))
 }
 
 fn step(

@@ -177,7 +177,7 @@ fn best(
     let refused = match apart(set, whole, path, (sizes, EXPANDED), &[]) {
         Ok(start) if blocks(func, path, sizes) => {
             for width in BLOCKS {
-                offer(lathe_analysis::within_work(NEST, || blocked::blocked(set, &start, path, width)));
+                offer(lathe_analysis::within_work(NEST, || blocked::blocked(set, &start, path, width, cost)));
             }
             affine(set, &start, (path, sizes), (least, cost), &mut offer).err()
         }

@@ -239,3 +239,36 @@ strategy fast for rows = parallel(i)
     let large = taken(&p, &[("M", 4096), ("N", 4096)], &many);
     assert_ne!(large.source, StrategySource::Naive, "{}", large.reason);
 }
+
+/// A server: 16 cores with 2 MB each, and vectors of 64 bytes.
+fn server(threads: u64) -> Machine {
+    let m = Machine::find("x86-64-v4").expect("a machine");
+    Machine { threads, l1_bytes: 48 << 10, l2_bytes: 2 << 20, l3_bytes: 300 << 20, ..m }
+}
+
+#[test]
+fn threads_are_not_taken_where_they_would_wait_for_one_another() {
+    let at = |file: &str, kernel: &str, all: &[(&str, i64)], threads: u64| {
+        let p = open(&Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/polybench")).join(file));
+        let kernel = p.kernel(Some(kernel)).expect("a kernel");
+        let strategy = Some("auto".to_string());
+        let how = How { strategy, sizes: sizes(all), threads: Some(threads as usize), ..How::default() };
+        scheduled(&p, kernel, &how, &server(threads)).versions.swap_remove(0).taken.strategy
+    };
+    // Loops that take less than fork and join, in a serial loop.
+    let short = |threads| at("solvers.lathe", "gramschmidt", &[("M", 240), ("N", 200)], threads);
+    let steps = |threads| at("stencils.lathe", "jacobi_1d", &[("N", 2000)], threads);
+    for threads in [2, 4, 8, 16] {
+        assert_eq!(short(threads), short(1), "{threads}");
+        assert_eq!(steps(threads), steps(1), "{threads}");
+    }
+    // Columns one by one, eight of which share lines, take longer on 16 threads than vectors of them on one.
+    let long = at("solvers.lathe", "gramschmidt", &[("M", 1200), ("N", 1000)], 16);
+    assert!(long.contains("affine_schedule(vector: 8, parallel: outer) @ stmt(R.3.init)"), "{long}");
+    // Factorizations in blocks: the products, and rows that do not depend on one another.
+    for (kernel, rows) in [("lu", "i"), ("cholesky", "i.rest")] {
+        let made = at("solvers.lathe", kernel, &[("N", 2000)], 16);
+        assert!(made.contains("jam: 8, parallel: outer)"), "{made}");
+        assert!(made.contains(&format!("parallel({rows}) @ ")), "{made}");
+    }
+}
