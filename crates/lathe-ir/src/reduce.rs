@@ -153,6 +153,20 @@ pub fn adds_products(value: &Expr) -> bool {
     }
 }
 
+/// Whether an expression is never a NaN by its form: a constant, or what compares at all and a constant otherwise.
+pub fn is_number(e: &Expr) -> bool {
+    match e.kind() {
+        ExprKind::Float(v) => !v.get().is_nan(),
+        ExprKind::Select(c, yes, no) => {
+            let orders = |o: &BinOp| matches!(o, BinOp::Lt | BinOp::Le | BinOp::Gt | BinOp::Ge | BinOp::Eq);
+            let compared =
+                matches!(c.kind(), ExprKind::Binary(o, x, y) if orders(o) && (x == yes || y == yes));
+            (compared || is_number(yes)) && is_number(no)
+        }
+        _ => false,
+    }
+}
+
 /// Keeps `a` unless `b` is strictly better, or as good with a smaller index. A NaN is better than all
 /// numbers.
 fn arg_extreme(better: BinOp, a: &[Expr], b: &[Expr]) -> Option<Vec<Expr>> {
@@ -163,7 +177,7 @@ fn arg_extreme(better: BinOp, a: &[Expr], b: &[Expr]) -> Option<Vec<Expr>> {
     let op = |o: BinOp, x: &Expr, y: &Expr| binary(o, x.clone(), y.clone());
     let earlier = op(BinOp::Lt, ib, ia);
     let mut take = or(op(better, vb, va), and(op(BinOp::Eq, va, vb), earlier.clone()));
-    if va.ty().is_float() {
+    if va.ty().is_float() && !is_number(vb) {
         let (na, nb) = (op(BinOp::Ne, va, va), op(BinOp::Ne, vb, vb));
         // With a NaN on either side the comparisons above are false.
         let by_nan = and(nb, or(not(na), earlier));
@@ -175,7 +189,20 @@ fn arg_extreme(better: BinOp, a: &[Expr], b: &[Expr]) -> Option<Vec<Expr>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::build::index;
+    use crate::build::{index, var_id};
+    use crate::ids::VarId;
+
+    #[test]
+    fn what_compares_is_a_number() {
+        let x = var_id(VarId(0), Scalar::F32);
+        let least = float(Scalar::F32, f64::NEG_INFINITY);
+        let above = select(binary(BinOp::Gt, x.clone(), least.clone()), x.clone(), least.clone());
+        assert!(is_number(&least) && is_number(&above));
+        let other = select(binary(BinOp::Ne, x.clone(), least.clone()), x.clone(), least.clone());
+        let nothing =
+            select(binary(BinOp::Gt, least.clone(), x.clone()), x.clone(), float(Scalar::F32, f64::NAN));
+        assert!(!is_number(&x) && !is_number(&other) && !is_number(&nothing));
+    }
 
     #[test]
     fn identities_are_the_extremes() {

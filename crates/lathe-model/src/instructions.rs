@@ -9,10 +9,10 @@ use crate::count::Values;
 use crate::trips::{UNKNOWN_TRIPS, bounds, decides, typical, typical_of};
 use lathe_ir::interp::evaluate;
 use lathe_ir::stmt::Establishes;
-use lathe_ir::visit::leaves_lanes;
+use lathe_ir::visit::{self, leaves_lanes};
 use lathe_ir::{
     Access, BinOp, BufId, Executor, Expr, ExprKind, Loop, MathFn, Reduce, ReduceOp, Space, Stmt, StmtKind,
-    Type, VarId,
+    Type, VarId, reduce,
 };
 use lathe_target::{Costs, Machine, Masks};
 use std::collections::HashMap;
@@ -129,6 +129,7 @@ impl<'a> Walk<'a> {
                 // Conditions on data are guessed wrong now and then.
                 None => {
                     self.leaf(s, times);
+                    self.bag.apart |= self.decides_again(cond, then);
                     self.visit(then, times);
                     other.into_iter().for_each(|o| self.visit(o, times / 2.0));
                 }
@@ -283,6 +284,23 @@ impl<'a> Walk<'a> {
             }
             _ => (1.0, 1.0),
         }
+    }
+
+    /// Whether what a condition reads is stored under it, at a place that the innermost loop does not move: each iteration
+    /// waits for the decision of the one before, and no compiler makes lanes of that.
+    fn decides_again(&self, cond: &Expr, then: &Stmt) -> bool {
+        let inner = self.path.iter().rev().find(|l| l.kind == Kind::Serial).map(|l| l.var);
+        let reads = visit::loads_of(cond);
+        let mut again = false;
+        visit::walk(then, &mut |s, _| {
+            again |= s.as_store().is_some_and(|st| {
+                let still =
+                    inner.is_some_and(|v| !st.target.indices.iter().any(|e| visit::vars_of(e).contains(&v)));
+                still && reads.iter().any(|a| a.view == st.target.view && a.indices == st.target.indices)
+            });
+            !again
+        });
+        again
     }
 
     /// The parts of a statement that are not statements.
@@ -467,7 +485,11 @@ impl<'a> Walk<'a> {
             // Positions are 64 bits wide, and are compared as well.
             ReduceOp::ArgMin | ReduceOp::ArgMax => {
                 if self.lanes().is_some() {
-                    40.0
+                    // A value that is no NaN leaves two comparisons and two selections, those of positions in twice as
+                    // many vectors for elements of half the bytes.
+                    let wider = 8.0 / ty.scalar().map_or(8.0, |s| s.bytes() as f64);
+                    let number = r.values.first().is_some_and(|v| ty.is_int() || reduce::is_number(v));
+                    if number { 3.0 + 5.0 * wider } else { 40.0 }
                 } else {
                     6.0
                 }

@@ -3,6 +3,7 @@
 
 use crate::failing::may_fail;
 use crate::runs::runs_kept;
+use crate::search::same_search;
 use lathe_analysis::Change;
 use lathe_ir::lower::inscan::InScan;
 use lathe_ir::visit::{Path, loads_of, map_stmts};
@@ -113,7 +114,7 @@ fn reduced(c: &Change, old: &Stmt, new: &Stmt, compared: &mut usize) -> Result<(
         return Ok(());
     }
     *compared += 1;
-    if new.as_reduce().is_some_and(|r| gives(c.module, old, r)) {
+    if new.as_reduce().is_some_and(|r| gives(c.module, old, r)) || same_search(c, old, new) {
         return Ok(());
     }
     let alike = old.children().len() == new.children().len()

@@ -30,8 +30,8 @@ mod relayout;
 mod scope;
 mod stage;
 
-pub(crate) use make::may_alias;
 pub use make::zero;
+pub(crate) use make::{fresh_name, may_alias, proved};
 
 use crate::rule::Rule;
 

@@ -81,7 +81,9 @@ fn extremum(st: &Store, cond: &Expr) -> Option<String> {
         "`{}` is no reduction, since comparisons skip NaNs: write `{name}=`, or `arg{name}[i]` for the position, too",
         st.label
     );
-    Some(text)
+    // The best of a row is compared once, after the reduction that found it.
+    let found = matches!(st.value.kind(), ExprKind::Load(a) if a.indices.is_empty());
+    (!found).then_some(text)
 }
 
 fn is(e: &Expr, st: &Store) -> bool {

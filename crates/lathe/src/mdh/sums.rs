@@ -140,9 +140,10 @@ fn summed(func: &Function, s: &Stmt) -> Option<Names> {
             continue;
         }
         let (label, r) = (s.label()?, s.as_reduce()?);
-        let [target] = r.targets.as_slice() else { return None };
+        // What several values are combined into has a name for each, and the first stands for all.
+        let target = r.targets.first()?;
         let loads: Vec<Access> = r.values.iter().flat_map(visit::loads_of).collect();
-        let fits = r.licence && !moves(target) && loads.iter().any(moves);
+        let fits = r.licence && !r.targets.iter().any(moves) && loads.iter().any(moves);
         if !fits || !loads.iter().all(|a| !moves(a) || next(a, v) || gathered(a)) {
             return None;
         }
@@ -151,7 +152,7 @@ fn summed(func: &Function, s: &Stmt) -> Option<Names> {
         if !arrays.contains(&array) {
             arrays.push(array);
         }
-        bytes = bytes.max(target.elem.bytes() as i64);
+        bytes = r.targets.iter().map(|t| t.elem.bytes() as i64).fold(bytes, i64::max);
     }
     (!labels.is_empty()).then(|| Names { labels, arrays, var: l.binder.name.to_string(), bytes })
 }
@@ -199,7 +200,7 @@ fn one(set: &Setting, start: &Made, path: &Path, names: &Names) -> Option<Made> 
     for array in arrays {
         let before = made.func.clone();
         made = step(&made, "factor", vec![at(array), at(&inner)], &[("at", &outer), ("combine", "tree")])?;
-        first.push(names::dimension(first_values(&before, &made.func)?, 0));
+        first.extend(first_values(&before, &made.func).into_iter().map(|l| names::dimension(l, 0)));
     }
     made = step(&made, "separate", vec![at(&outer)], &[]).unwrap_or(made);
     made = step(&made, "vectorize", vec![at(&inner), Arg::Int(lanes)], &[])?;
@@ -229,14 +230,13 @@ fn one(set: &Setting, start: &Made, path: &Path, names: &Names) -> Option<Made> 
     Some(made)
 }
 
-/// The label of the statement that gives partial results their first values.
-fn first_values(before: &Function, after: &Function) -> Option<String> {
+/// The labels of the statements that give partial results their first values.
+fn first_values(before: &Function, after: &Function) -> Vec<String> {
     let known = labels_in(&before.body);
-    let mut out = None;
+    let mut out = Vec::new();
     visit::walk(&after.body, &mut |s, _| {
-        let new = s.as_store().map(|st| st.label.to_string()).filter(|l| !known.contains(l));
-        out = out.take().or(new);
-        out.is_none()
+        out.extend(s.as_store().map(|st| st.label.to_string()).filter(|l| !known.contains(l)));
+        true
     });
     out
 }

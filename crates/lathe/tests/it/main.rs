@@ -20,4 +20,6 @@ mod patterns;
 mod polybench;
 mod random;
 mod readers;
+#[cfg(feature = "llvm")]
+mod searches;
 mod tune_wrong;

@@ -9,6 +9,7 @@ mod data;
 mod kernels;
 mod nests;
 pub mod rng;
+mod searches;
 mod shrink;
 mod steps;
 
@@ -173,6 +174,16 @@ fn auto_agrees_about_random_nests() {
     most_say_something(&tally);
     let scheduled = tally.accepted.get("affine_schedule").copied().unwrap_or(0);
     assert!(scheduled > 0, "no nest of {} was scheduled", tally.cases);
+}
+
+/// Searches for the largest and smallest elements: 25, or a fortieth of `LATHE_CASES`.
+#[test]
+fn searches_agree_about_special_values() {
+    let cases = (number("LATHE_CASES", 1000) / 40).max(25);
+    let tally = run_all(number("LATHE_SEED", 1), cases, searches::case);
+    most_say_something(&tally);
+    let accepted = |step: &str| tally.accepted.get(step).copied().unwrap_or(0) as u64;
+    assert!(accepted("to_reduction") >= tally.cases / 5 && accepted("factor") >= tally.cases / 8);
 }
 
 #[test]
