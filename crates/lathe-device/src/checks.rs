@@ -3,6 +3,7 @@
 use crate::block::does_nothing;
 use crate::phase::is_threads;
 use lathe_ir::build::{add, can_fail, ceil_div, index, min, mul, sub, var};
+use lathe_ir::stmt::Effects;
 use lathe_ir::visit::{loads_of, map_stmts, substitute_stmt};
 use lathe_ir::{Binder, Executor, Loop, Stmt, StmtKind};
 use std::collections::HashMap;
@@ -47,17 +48,11 @@ pub fn spread(s: &Stmt, fresh: &mut dyn FnMut(&str) -> Binder) -> Option<Stmt> {
     Some(s.with_kind(StmtKind::Loop(of(block, ceil_div(count, THREADS), level("grid"), body))))
 }
 
+/// Whether a statement can do nothing but fail, on one thread.
 fn only_checks(s: &Stmt) -> bool {
     let serial = |l: &Loop| !is_threads(&l.exec) && matches!(l.exec, Executor::Serial | Executor::Unrolled);
-    let checks = || {
-        matches!(
-            s.kind(),
-            StmtKind::Check { .. }
-                | StmtKind::Assume { .. }
-                | StmtKind::Seq(_)
-                | StmtKind::If { .. }
-                | StmtKind::Let { .. }
-        )
-    };
-    s.as_loop().map_or_else(checks, serial) && s.children().all(only_checks)
+    s.as_loop().is_none_or(serial)
+        && Effects::FAILS.contains(s.own_effects())
+        && s.written().next().is_none()
+        && s.children().all(only_checks)
 }

@@ -181,7 +181,7 @@ pub fn inlined(module: &Module, func: Function) -> Function {
     if !calls {
         return func;
     }
-    let recursive = crate::recursive::names(module);
+    let recursive = crate::cycles::recursive(module);
     if recursive.is_empty() {
         return crate::lets::without_copies(&lathe_lower::calls::inline(module, &func));
     }

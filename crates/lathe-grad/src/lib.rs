@@ -24,6 +24,7 @@ mod calls;
 mod checkpoint;
 pub mod codes;
 pub mod custom;
+mod cycles;
 mod directions;
 mod divided;
 pub mod expr;

@@ -8,13 +8,13 @@
 
 use crate::codes::{self, refuse};
 use crate::custom::{fits, rule_of, signature};
+use crate::cycles::{among, calls};
 use crate::{Request, parts};
 use lathe_diagnostics::{Diagnostic, Places};
 use lathe_ir::stmt::Arg;
 use lathe_ir::text::print_function;
-use lathe_ir::visit::walk;
 use lathe_ir::{Function, Module, Name, ParamKind, Stmt, StmtKind, View, build};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// A module in which the recursive functions that a function reaches have rules.
 pub struct Ruled {
@@ -84,36 +84,6 @@ fn without_rules(module: &Module, func: &Function, request: &Request) -> Vec<Fun
     let recursive = among(&reached);
     let has_derivative = |f: &Function| signature(f, request.mode, "").is_ok();
     reached.into_values().filter(|f| recursive.contains(&f.name) && has_derivative(f)).collect()
-}
-
-/// The names of the recursive functions of a module.
-pub fn names(module: &Module) -> BTreeSet<Name> {
-    among(&module.functions.iter().map(|(n, f)| (n.clone(), f.clone())).collect())
-}
-
-/// Those of some functions that call themselves, directly or through others of them.
-fn among(all: &BTreeMap<Name, Function>) -> BTreeSet<Name> {
-    let called: BTreeMap<&Name, BTreeSet<Name>> = all.iter().map(|(n, f)| (n, calls(f))).collect();
-    let is_recursive = |name: &&Name| {
-        let mut seen: BTreeSet<&Name> = BTreeSet::new();
-        let mut todo: Vec<&Name> = vec![*name];
-        while let Some(n) = todo.pop() {
-            todo.extend(called.get(n).into_iter().flatten().filter(|c| seen.insert(*c)));
-        }
-        seen.contains(*name)
-    };
-    all.keys().filter(is_recursive).cloned().collect()
-}
-
-fn calls(f: &Function) -> BTreeSet<Name> {
-    let mut out = BTreeSet::new();
-    walk(&f.body, &mut |s, _| {
-        if let StmtKind::Call { function, .. } = s.kind() {
-            out.insert(function.clone());
-        }
-        true
-    });
-    out
 }
 
 fn with_names(

@@ -25,7 +25,8 @@ struct Region {
     dims: Vec<Option<Span>>,
     /// No more elements than this.
     points: f64,
-    /// The offsets of the rows that are touched, which leave out corners of the box; none if a loop runs over several rows.
+    /// The offsets of the rows that are touched, which leave out corners of the box; none if a loop runs over several rows, or
+    /// nobody knows which.
     rows: Vec<Vec<i64>>,
     /// The part of the box that is touched: a loop that moves it along several dimensions, as in a skewed nest, leaves out
     /// corners.
@@ -245,7 +246,7 @@ impl Traffic<'_> {
                 f.as_ref().map(|f| Span { terms: f.terms.clone(), lo: f.constant, hi: f.constant })
             };
             let dims: Vec<_> = place.subscripts.iter().map(span).collect();
-            let rows = vec![offsets(&place.buffer, &dims)];
+            let rows = offsets(&place.buffer, &dims).into_iter().collect();
             let route = if past && written { self.route(&place.buffer) } else { Route::Cached };
             let weight = if written && route != Route::Past { 2.0 } else { 1.0 };
             add(&mut out, Region { buffer: place.buffer, dims, points: 1.0, rows, part: 1.0, weight, route });
@@ -313,11 +314,11 @@ impl Traffic<'_> {
     }
 }
 
-/// Where the row of one element is, beside its terms.
-fn offsets(b: &Buffer, dims: &[Option<Span>]) -> Vec<i64> {
+/// Where the row of one element is, beside its terms, if that is known.
+fn offsets(b: &Buffer, dims: &[Option<Span>]) -> Option<Vec<i64>> {
     let last = crate::accesses::innermost(b);
     let outer = dims.iter().enumerate().filter(|(d, _)| Some(*d) != last);
-    outer.map(|(_, s)| s.as_ref().map_or(i64::MIN, |s| s.lo)).collect()
+    outer.map(|(_, s)| s.as_ref().map(|s| s.lo)).collect()
 }
 
 /// What a region is when a loop around it has run.

@@ -104,6 +104,20 @@ fn columns_of_large_arrays_move_more_than_rows() {
     assert!(moved("i, j", 200) < moved("i, j", 2000) / 200.0);
 }
 
+/// Rows whose numbers are clamped are as many as others.
+#[test]
+fn rows_that_are_not_affine_are_counted() {
+    let rows = |at: &str| {
+        format!(
+            "func f(N)(A: in f32[N, N], B: inout f32[N, N]) stage scheduled {{
+               for i in 0..N {{ for j in 0..N {{ 'B'[i, j]: B[i, j]! = A[{at}, j]! }} }}
+             }}"
+        )
+    };
+    let moved = |at| on(&machine(), &rows(at), &[("N", 4000)]).traffic;
+    assert!(moved("min(i, N - 2)") >= moved("i"), "{} {}", moved("min(i, N - 2)"), moved("i"));
+}
+
 #[test]
 fn blocks_that_fit_a_cache_move_less() {
     let tree = |block: i64| {

