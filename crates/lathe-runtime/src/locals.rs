@@ -13,7 +13,7 @@ use lathe_engine::dtype_of;
 use lathe_ir::build::{add, index, lt, max, mul, not, select};
 use lathe_ir::text::{Scope, print_expr};
 use lathe_ir::visit::{loads_of, substitute, vars_of};
-use lathe_ir::{BinOp, Expr, ExprKind, Function, ParamKind, Scalar, Space, Stmt, StmtKind, UnOp, VarId};
+use lathe_ir::{BinOp, Expr, ExprKind, Function, ParamKind, Scalar, Space, Stmt, UnOp, VarId};
 use lathe_poly::sizes::{size_sources, within};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -254,63 +254,49 @@ impl<'f> Builder<'f> {
 
     /// The most bytes that a statement surely holds at one time.
     fn most(&mut self, s: &Stmt) -> Option<Expr> {
-        match s.kind() {
-            StmtKind::Seq(list) => list.iter().filter_map(|c| self.most(c)).reduce(max),
-            StmtKind::Let { binder, value, body } => {
-                if let Some(v) = self.known(value) {
-                    self.lets.insert(binder.id, v);
-                }
-                self.most(body)
-            }
-            StmtKind::Alloc { buffer, body } => {
-                let extents: Option<Vec<Expr>> = buffer.extents.iter().map(|e| self.known(e)).collect();
-                let own = extents.filter(|_| buffer.space == Space::Host).map(|extents| {
-                    let each = extents.into_iter().map(|e| match e.kind() {
-                        // Sizes are no less than 0, nor is what is the larger one of 0 and something.
-                        ExprKind::Var(v) if self.func.sizes.iter().any(|s| s.id == *v) => e,
-                        ExprKind::Binary(BinOp::Max, _, b) if b.as_int() == Some(0) => e,
-                        ExprKind::Int(v) if *v >= 0 => e,
-                        _ => max(e, index(0)),
-                    });
-                    each.fold(index(buffer.elem.bytes() as i64), mul)
-                });
-                if let Some(own) = &own {
-                    self.arrays.push((buffer.name.to_string(), own.clone(), self.under.clone()));
-                }
-                let inside = self.most(body);
-                own.into_iter().chain(inside).reduce(add)
-            }
-            StmtKind::Loop(l) => {
-                let (lo, hi) = (self.known(&l.lo)?, self.known(&l.hi)?);
-                let runs = lt(lo, hi);
-                let inside = self.most_under(runs.clone(), &l.body)?;
-                Some(if runs.as_bool() == Some(true) { inside } else { select(runs, inside, index(0)) })
-            }
-            StmtKind::If { cond, then, other } => {
-                let cond = self.known(cond)?;
-                let then = self.most_under(cond.clone(), then);
-                let other = other.as_ref().and_then(|o| self.most_under(not(cond.clone()), o));
-                if then.is_none() && other.is_none() {
-                    return None;
-                }
-                let zero = || index(0);
-                Some(select(cond, then.unwrap_or_else(zero), other.unwrap_or_else(zero)))
-            }
-            // What holds none, and bodies that may never run or that others run, count as nothing: a bound from below.
-            StmtKind::Store(_)
-            | StmtKind::Reduce(_)
-            | StmtKind::Atomic(_)
-            | StmtKind::While { .. }
-            | StmtKind::Check { .. }
-            | StmtKind::Assume { .. }
-            | StmtKind::Barrier { .. }
-            | StmtKind::Prefetch(_)
-            | StmtKind::Token { .. }
-            | StmtKind::Async { .. }
-            | StmtKind::Wait { .. }
-            | StmtKind::Call { .. }
-            | StmtKind::Compute(_) => None,
+        // What holds none, and bodies that may never run or that others run, count as nothing: a bound from below.
+        if let Some(list) = s.as_seq() {
+            return list.iter().filter_map(|c| self.most(c)).reduce(max);
         }
+        if let Some((binder, value, body)) = s.as_let() {
+            if let Some(v) = self.known(value) {
+                self.lets.insert(binder.id, v);
+            }
+            return self.most(body);
+        }
+        if let Some((buffer, body)) = s.as_alloc() {
+            let extents: Option<Vec<Expr>> = buffer.extents.iter().map(|e| self.known(e)).collect();
+            let own = extents.filter(|_| buffer.space == Space::Host).map(|extents| {
+                let each = extents.into_iter().map(|e| match e.kind() {
+                    // Sizes are no less than 0, nor is what is the larger one of 0 and something.
+                    ExprKind::Var(v) if self.func.sizes.iter().any(|s| s.id == *v) => e,
+                    ExprKind::Binary(BinOp::Max, _, b) if b.as_int() == Some(0) => e,
+                    ExprKind::Int(v) if *v >= 0 => e,
+                    _ => max(e, index(0)),
+                });
+                each.fold(index(buffer.elem.bytes() as i64), mul)
+            });
+            if let Some(own) = &own {
+                self.arrays.push((buffer.name.to_string(), own.clone(), self.under.clone()));
+            }
+            let inside = self.most(body);
+            return own.into_iter().chain(inside).reduce(add);
+        }
+        if let Some(l) = s.as_loop() {
+            let (lo, hi) = (self.known(&l.lo)?, self.known(&l.hi)?);
+            let runs = lt(lo, hi);
+            let inside = self.most_under(runs.clone(), &l.body)?;
+            return Some(if runs.as_bool() == Some(true) { inside } else { select(runs, inside, index(0)) });
+        }
+        let (cond, then, other) = s.as_if()?;
+        let cond = self.known(cond)?;
+        let then = self.most_under(cond.clone(), then);
+        let other = other.and_then(|o| self.most_under(not(cond.clone()), o));
+        if then.is_none() && other.is_none() {
+            return None;
+        }
+        let zero = || index(0);
+        Some(select(cond, then.unwrap_or_else(zero), other.unwrap_or_else(zero)))
     }
 
     fn most_under(&mut self, cond: Expr, s: &Stmt) -> Option<Expr> {

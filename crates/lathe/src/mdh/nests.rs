@@ -21,8 +21,10 @@ use std::sync::Arc;
 const CLEARLY: [f64; 2] = [0.9, 0.6];
 /// Where a schedule of a whole nest takes more of its time, inner nests are looked at, too.
 const MUCH: f64 = 0.5;
-/// A schedule on threads must be expected to take so much of the time of the best one without.
+/// A schedule on threads must be expected to take so much of the time of the best one without; on more threads than a
+/// few, of that of the loops as they are, too: all of them would be busy for little, and calls on one would be slower.
 const WITH_THREADS: f64 = 0.7;
+const FEW: f64 = 4.0;
 /// Nests that are looked at: so many from the first one on.
 const NESTS: usize = 16;
 /// Schedules of a nest that are checked, from the one that is expected to be the fastest.
@@ -248,9 +250,12 @@ fn affine(
     // Schedules on threads are compared with the best one without: the model knows less of them, and more are refused.
     let (threaded, serial): (Vec<_>, Vec<_>) =
         ranked.into_iter().partition(|r| r.1.named("parallel").is_some());
+    let now = cost(&start.func);
     let (mut refused, mut taken) = (None, None);
-    for ranked in [serial, threaded] {
-        let most = taken.map_or(f64::INFINITY, |alone: f64| alone * WITH_THREADS);
+    for (ranked, threads) in [(serial, false), (threaded, true)] {
+        let alone = taken.map_or(f64::INFINITY, |alone: f64| alone * WITH_THREADS);
+        let gain = WITH_THREADS.max(FEW / set.machine.threads as f64);
+        let most = if threads { alone.min(now * gain) } else { f64::INFINITY };
         for (expected, args) in ranked.into_iter().take(CHECKED) {
             if expected > most {
                 break;
