@@ -90,7 +90,8 @@ fn edit() -> Result<(), Failure> {
         "kernel gemm(A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]) { C[i, j] = sum[k](A[i, k] * B[k, j]) }";
     let map = "kernel map(x: f32[N]) -> (y: f32[N]) { y[i] = x[i] * 2 + 1 }";
     let own = |from: &str, to: &str| gemm.replacen(from, to, 1);
-    let edits: [(&str, &str, &dyn Fn(i64) -> String); 5] = [
+    type Edit<'a> = (&'a str, &'a str, &'a dyn Fn(i64) -> String);
+    let edits: [Edit; 5] = [
         ("map", "mine", &|n| {
             format!(
                 "{map}\nstrategy mine for map = split(i, {}) ; vectorize(i.i, 8) ; parallel(i.o)",

@@ -97,7 +97,8 @@ impl Cuts<'_> {
         let value = |e: &Expr| evaluate(e, &self.known);
         let (lo, hi) = (value(&l.lo)?, value(&l.hi)?);
         let most = hi.checked_sub(lo)? / BORDER;
-        let (mut low, mut high): (Option<(i64, Affine)>, Option<(i64, Affine)>) = (None, None);
+        let mut low: Option<(i64, Affine)> = None;
+        let mut high: Option<(i64, Affine)> = None;
         let mut add = |first: Affine, second: Affine| {
             if let Some(n) = value(&first.to_expr()).filter(|n| *n > lo && *n - lo <= most)
                 && low.as_ref().is_none_or(|l| n > l.0)

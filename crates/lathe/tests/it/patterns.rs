@@ -128,7 +128,7 @@ fn rows(r: &mut Random) -> String {
         ("f64[M]", " |> map(|row| row |> reduce(add, 0.0))"),
         ("f64[M, 3]", " |> map(|row| let e = row |> map(|x| x * 2.0) in ys |> map(|y| zip(e, y) |> map(|(a, b)| a * b) |> reduce(add, 0.0)))"),
     ]
-    .get(r.below(3) as usize)
+    .get(r.below(3))
     .expect("is one of them");
     format!("fun f(xs: f64[M, N], ys: f64[3, N]) -> {to} =\n    {e}{last}\n")
 }
@@ -143,7 +143,7 @@ fn what_auto_makes_of_random_funs_agrees_with_the_interpreter() {
         let text = rows(&mut r);
         let p = Program::from_text("random.lathe", &text).unwrap_or_else(|e| panic!("{text}: {e}"));
         let kernel = p.kernel(Some("f")).unwrap_or_else(|e| panic!("{text}: {e}"));
-        let (m, n) = [(1, 1), (2, 7), (3, 1), (9, 33), (40, 64), (17, 100)][r.below(6) as usize];
+        let (m, n) = [(1, 1), (2, 7), (3, 1), (9, 33), (40, 64), (17, 100)][r.below(6)];
         let sizes: std::collections::BTreeMap<_, _> = [("M".to_string(), m), ("N".to_string(), n)].into();
         let how = |strategy: &str| How {
             strategy: Some(strategy.to_string()),
