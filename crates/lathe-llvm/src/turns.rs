@@ -59,22 +59,48 @@ impl Emitter<'_> {
     /// The update of the element at `at`, by the one thread that is here; the bits that were there, which are those of all
     /// blocks before.
     pub fn turn(&mut self, a: &Atomic, at: Value, v: Value, s: Scalar) -> Result<Value> {
-        let ir = self.ir;
         let (turns, w) = self.words(s)?;
-        let (i64_ty, u) = (ir.int_ty(64), ir.int_ty(s.bytes() as u32 * 8));
         let mine = self.to_bits(v, s);
+        let before = self.before(turns, at, s, |code| code.looked_back_alone(a, (turns, &w), mine))?;
+        self.end_turn(a, (turns, &w), at, (before, mine))?;
+        Ok(before)
+    }
 
-        let (first, later, ready) = (self.block("first"), self.block("later"), self.block("ready"));
-        ir.cond_br(ir.icmp(I::LLVMIntEQ, turns.block, ir.i64(0)), first, later);
+    /// The bits before this block's update: those of the element for the first block, those that `later` finds for others.
+    fn before(
+        &mut self,
+        turns: Turns,
+        at: Value,
+        s: Scalar,
+        later: impl FnOnce(&mut Self) -> Result<Value>,
+    ) -> Result<Value> {
+        let ir = self.ir;
+        let u = ir.int_ty(s.bytes() as u32 * 8);
+        let (first, others, ready) = (self.block("first"), self.block("later"), self.block("ready"));
+        ir.cond_br(ir.icmp(I::LLVMIntEQ, turns.block, ir.i64(0)), first, others);
         ir.at_end(first);
         let begin = ir.atomic_load(u, at, RELAXED, s.bytes());
         ir.br(ready);
+        ir.at_end(others);
+        let found = later(self)?;
+        let back = ir.here();
+        ir.br(ready);
 
-        ir.at_end(later);
-        self.publish(&w, turns.block, OWN, mine);
+        ir.at_end(ready);
+        let before = ir.phi(u);
+        ir.incoming(before, begin, first);
+        ir.incoming(before, found, back);
+        Ok(before)
+    }
+
+    /// One thread publishes what its block adds and looks at one block after the other, the nearest first.
+    fn looked_back_alone(&mut self, a: &Atomic, (turns, w): (Turns, &Words), mine: Value) -> Result<Value> {
+        let (ir, s) = (self.ir, w.s);
+        let (i64_ty, u) = (ir.int_ty(64), ir.int_ty(s.bytes() as u32 * 8));
+        self.publish(w, turns.block, OWN, mine);
         let (last, head) = (ir.sub(turns.block, ir.i64(1)), self.block("back"));
         // The nearest block's value begins the sum.
-        let near = self.seen(&w, last);
+        let near = self.seen(w, last);
         let here = ir.here();
         ir.br(head);
         ir.at_end(head);
@@ -86,7 +112,7 @@ impl Emitter<'_> {
         ir.cond_br(ir.icmp(I::LLVMIntEQ, says, ir.i64(ALL)), all, more);
         ir.at_end(more);
         let next = ir.sub(block, ir.i64(1));
-        let far = self.seen(&w, next);
+        let far = self.seen(w, next);
         let both = self.both(a, (far.0, sum), s)?;
         let end = ir.here();
         ir.incoming(block, next, end);
@@ -94,14 +120,7 @@ impl Emitter<'_> {
         ir.incoming(says, far.1, end);
         ir.br(head);
         ir.at_end(all);
-        ir.br(ready);
-
-        ir.at_end(ready);
-        let before = ir.phi(u);
-        ir.incoming(before, begin, first);
-        ir.incoming(before, sum, all);
-        self.end_turn(a, (turns, &w), at, (before, mine))?;
-        Ok(before)
+        Ok(sum)
     }
 
     /// Publishes what all blocks up to this one have; the last block leaves it in the element.
@@ -151,23 +170,8 @@ impl Emitter<'_> {
         self.forget();
         let at = self.address(&place, s).ok_or_else(|| defect("an atomic of several lanes"))?;
         let (turns, w) = self.words(s)?;
-        let u = ir.int_ty(s.bytes() as u32 * 8);
         let mine = self.to_bits(value, s);
-
-        let (first, later, ready) = (self.block("first"), self.block("later"), self.block("ready"));
-        ir.cond_br(ir.icmp(I::LLVMIntEQ, turns.block, ir.i64(0)), first, later);
-        ir.at_end(first);
-        let begin = ir.atomic_load(u, at, RELAXED, s.bytes());
-        ir.br(ready);
-        ir.at_end(later);
-        let before = self.looked_back(a, (turns, &w), lane, mine)?;
-        let back = ir.here();
-        ir.br(ready);
-
-        ir.at_end(ready);
-        let found = ir.phi(u);
-        ir.incoming(found, begin, first);
-        ir.incoming(found, before, back);
+        let found = self.before(turns, at, s, |code| code.looked_back(a, (turns, &w), lane, mine))?;
         let end = self.block("end");
         ir.cond_br(self.is_first(lane), end, rest);
         ir.at_end(end);
