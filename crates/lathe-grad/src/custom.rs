@@ -150,7 +150,8 @@ pub fn applied(
     out.body = allocated(locals, body);
     out.params = params;
     out.name = request.name.as_str().into();
-    let func = crate::tidy::tidied(inlined(module, out));
+    let new = crate::tidy::Cotangents::since(out.next_id);
+    let func = crate::tidy::tidied(inlined(module, out), new);
     Ok(Derivative {
         func,
         wrt: shape.wrt,

@@ -261,10 +261,11 @@ fn real(
             Ok(d)
         }
         Mode::Reverse => {
+            let new = tidy::Cotangents::since(prepared.func.next_id);
             let d = reverse::cotangents(module, prepared, request, wrt, of)?;
             let d = Derivative { func: custom::inlined(module, d.func), ..d };
             within_limits(&d.func)?;
-            Ok(Derivative { func: tidy::tidied(d.func), ..d })
+            Ok(Derivative { func: tidy::tidied(d.func, new), ..d })
         }
     }
 }

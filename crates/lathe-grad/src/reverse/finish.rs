@@ -251,6 +251,11 @@ fn mapped(s: &Stmt) -> Option<Stmt> {
 /// The statement as one that overwrites, if it adds to every element of a buffer once and reads none of it.
 /// `after` are all other statements that may touch it, if nothing else asks for what they leave out.
 fn stored(s: &Stmt, b: &Buffer, after: Option<&[Stmt]>) -> Option<Stmt> {
+    if b.extents.is_empty()
+        && let Some(s) = stored_one(s, b)
+    {
+        return Some(s);
+    }
     let c = s.as_compute()?;
     let [target] = &c.targets[..] else { return None };
     let free: Vec<_> = c.dims.iter().filter(|d| d.combine == Combine::Concat).collect();
@@ -273,4 +278,24 @@ fn stored(s: &Stmt, b: &Buffer, after: Option<&[Stmt]>) -> Option<Stmt> {
         && (is_all() || is_part().is_some())
         && !c.values.iter().flat_map(loads_of).any(|a| a.view.buffer() == Some(b.id));
     covers.then(|| s.with_kind(StmtKind::Compute(Compute { update: None, ..c.clone() })))
+}
+
+/// The same, of a single value, to which a statement, or the first that touches it of what it holds, adds.
+fn stored_one(s: &Stmt, b: &Buffer) -> Option<Stmt> {
+    let reads = |e: &lathe_ir::Expr| loads_of(e).iter().any(|a| a.view.buffer() == Some(b.id));
+    if let Some((binder, value, body)) = s.as_let().filter(|l| !reads(l.1)) {
+        let body = stored_one(body, b)?;
+        return Some(s.with_kind(StmtKind::Let { binder: binder.clone(), value: value.clone(), body }));
+    }
+    if let Some(list) = s.as_seq() {
+        let n = list.iter().position(|c| touched(c).contains(&b.id))?;
+        let mut list = list.to_vec();
+        list[n] = stored_one(&list[n], b)?;
+        return Some(Stmt::seq(list));
+    }
+    let r = s.as_reduce().filter(|r| r.op == ReduceOp::Sum)?;
+    let ([target], [value]) = (&r.targets[..], &r.values[..]) else { return None };
+    let fits = target.view == View::Buffer(b.id) && !reads(value) && target.elem == *value.ty();
+    let store = lathe_ir::Store::new(r.label.clone(), r.instance.clone(), target.clone(), value.clone());
+    fits.then(|| s.with_kind(StmtKind::Store(store)))
 }

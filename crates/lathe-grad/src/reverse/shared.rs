@@ -138,6 +138,7 @@ impl Reverse<'_> {
             || !plain(b)
             || a.under.is_some()
             || a.buffer.elem != b.buffer.elem
+            || x.indices.iter().chain(&y.indices).any(reads)
         {
             return None;
         }
@@ -259,6 +260,12 @@ impl Tape {
             self.ends.push(end);
         }
     }
+}
+
+fn reads(e: &Expr) -> bool {
+    let mut found = false;
+    lathe_ir::visit::walk_expr(e, &mut |x| found |= matches!(x.kind(), lathe_ir::ExprKind::Load(_)));
+    found
 }
 
 /// How many loops two places share.

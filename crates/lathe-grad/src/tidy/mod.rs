@@ -1,15 +1,18 @@
 //! Redundant and dead computations of derived functions, found in its sequences of statements: these rewrites know that
 //! cotangents are sums, so that their order and the form of their products are free.
 //!
-//! `merge`: several maps that add to the same elements are one. `inline`: copies are read where they came from.
+//! `chosen`: what is linear in a shadow that is zero but for a few elements visits those. `quotient`: a sum of quotients is the
+//! quotient of a sum. `merge`: several maps that add to the same elements are one. `inline`: copies are read where they came from.
 //! `factor`: a sum of multiples is a multiple of an existing sum. `share`: what several maps evaluate is evaluated
 //! once. `hoist`: functions of inputs that a sum evaluates for every element are evaluated once. `short`: sums of a few terms
 //! are written out.
 
+mod chosen;
 mod factor;
 mod hoist;
 mod inline;
 mod merge;
+mod quotient;
 mod share;
 mod short;
 
@@ -22,11 +25,29 @@ use lathe_poly::Linear;
 use std::collections::HashSet;
 use std::sync::Arc;
 
+/// Which arrays are of the derivative alone: those with numbers that the function it was made of did not have. Values
+/// that the kernel has, too, keep their bits.
+#[derive(Clone, Copy)]
+pub struct Cotangents {
+    since: u32,
+}
+
+impl Cotangents {
+    /// Of a function that was made of one whose next number was `since`.
+    pub fn since(since: u32) -> Cotangents {
+        Cotangents { since }
+    }
+
+    fn has(self, b: BufId) -> bool {
+        b.0 >= self.since
+    }
+}
+
 /// A function without redundant and dead computations.
-pub fn tidied(func: Function) -> Function {
+pub fn tidied(func: Function, new: Cotangents) -> Function {
     let mut func = hoist::hoisted(func);
     let body = func.body.clone();
-    func.body = named_apart(&short::written_out(&block(&body, &mut func)), &func);
+    func.body = named_apart(&short::written_out(&block(&body, new, &mut func)), &func);
     func
 }
 
@@ -126,23 +147,34 @@ fn joined(all: Vec<Line>) -> Stmt {
     Stmt::seq(rest)
 }
 
-fn block(s: &Stmt, func: &mut Function) -> Stmt {
+fn block(s: &Stmt, new: Cotangents, func: &mut Function) -> Stmt {
     let mut all = Vec::new();
     lines(s, &mut all);
     for line in &mut all {
         if let Line::Do(s) = line {
-            let new: Vec<Stmt> = s.children().map(|c| block(c, func)).collect();
-            if !new.is_empty() {
-                *s = s.with_children(new);
+            let inner: Vec<Stmt> = s.children().map(|c| block(c, new, func)).collect();
+            if !inner.is_empty() {
+                *s = s.with_children(inner);
             }
         }
     }
     factor::factored(&mut all);
+    chosen::visited(&mut all, new, &mut func.next_id);
+    quotient::divided(&mut all, new, &mut func.next_id);
     merge::merged(&mut all, &mut func.next_id);
     inline::inlined(&mut all);
     merge::merged(&mut all, &mut func.next_id);
     share::shared(&mut all, func);
+    all.retain(|l| !l.compute().is_some_and(keeps_its_target));
     joined(all)
+}
+
+/// Whether every element becomes what it is.
+fn keeps_its_target(c: &Compute) -> bool {
+    let own = |(target, value): (&lathe_ir::Access, &Expr)| matches!(value.kind(), lathe_ir::ExprKind::Load(a) if a.view == target.view && a.indices == target.indices);
+    c.update.is_none()
+        && c.dims.iter().all(|d| d.combine == Combine::Concat)
+        && c.targets.iter().zip(&c.values).all(own)
 }
 
 /// A compute that gives every point of a box an element of its own: one target, whose subscripts are its indices.

@@ -1,5 +1,5 @@
 //! Math functions that several maps over the same points evaluate are evaluated by the first of them: into an array,
-//! or the one that holds the value anyway.
+//! or the one that holds the value anyway, which sums read, too.
 
 use super::{Line, is_map, same_range};
 use crate::arrays::fill;
@@ -18,6 +18,7 @@ pub fn shared(all: &mut Vec<Line>, func: &mut Function) {
                 let target = Access { status: Status::Unproved, ..c.targets[0].clone() };
                 let users = users(all, (n, n), &c, &value);
                 replace(all, &users, &c, &value, &load(target));
+                in_sums(all, n, &c, &value);
             }
             // What is found later is part of what was found before, and is before it.
             let (first, mut count) = (n, 0);
@@ -115,6 +116,58 @@ fn users(all: &[Line], (first, n): (usize, usize), c: &Compute, value: &Expr) ->
         }
         if l.written().iter().any(|w| read.contains(w)) {
             break;
+        }
+    }
+    out
+}
+
+/// Sums that evaluate what a map holds, for all of its points and maybe for more, read it from there.
+fn in_sums(all: &mut [Line], n: usize, c: &Compute, value: &Expr) {
+    let mut read: HashSet<BufId> = loads_of(value).iter().filter_map(|a| a.view.buffer()).collect();
+    read.extend(c.targets[0].view.buffer());
+    for line in &mut all[n + 1..] {
+        if line.written().iter().any(|w| read.contains(w)) {
+            break;
+        }
+        let Line::Do(s) = line else { continue };
+        let sums = |o: &&Compute| {
+            o.guard.is_none() && o.dims.iter().any(|d| d.combine == Combine::Reduce(lathe_ir::ReduceOp::Sum))
+        };
+        let Some(o) = s.as_compute().filter(sums) else { continue };
+        let evaluated = o.values.iter().map(|v| in_terms(o, v)).fold(HashSet::new(), |a, b| &a | &b);
+        let found = among(&c.dims, &o.dims).into_iter().find_map(|map| {
+            let value = substitute(value, &map);
+            evaluated.contains(&value).then_some((map, value))
+        });
+        let Some((map, value)) = found else { continue };
+        let target = &c.targets[0];
+        let indices = target.indices.iter().map(|i| substitute(i, &map)).collect();
+        let held = load(Access { indices, status: Status::Unproved, ..target.clone() });
+        let values = o
+            .values
+            .iter()
+            .map(|v| map_expr(v, &mut |x| if x == value { held.clone() } else { x }))
+            .collect();
+        let compute = Compute { values, ..o.clone() };
+        *s = s.with_kind(StmtKind::Compute(compute));
+    }
+}
+
+/// All that a value evaluates, as far as it is worth reading.
+fn in_terms(o: &Compute, value: &Expr) -> HashSet<Expr> {
+    parts(&Compute { values: vec![value.clone()], ..o.clone() }, &HashMap::new())
+}
+
+/// Dimensions as others with the same ranges, each as one of its own, in all ways.
+fn among(dims: &[lathe_ir::Dim], others: &[lathe_ir::Dim]) -> Vec<HashMap<VarId, Expr>> {
+    let Some((first, rest)) = dims.split_first() else { return vec![HashMap::new()] };
+    let mut out = Vec::new();
+    for (n, o) in others.iter().enumerate().filter(|o| same_range(first, o.1)) {
+        let mut left = others.to_vec();
+        left.remove(n);
+        for mut map in among(rest, &left) {
+            map.insert(first.binder.id, var(&o.binder));
+            out.push(map);
         }
     }
     out
