@@ -5,7 +5,7 @@ use crate::cover::{expand, uncovered};
 use crate::env::{Env, Item};
 use crate::isl_set::Projection;
 use crate::leaves::{Leaf, Relative, leaves, relate};
-use crate::refusal::{OrderRefusal, instance_text, sizes_text};
+use crate::refusal::{instance_text, sizes_text};
 use crate::solve::{Answer, solve};
 use crate::system::{Conj, Lin};
 use crate::translate::{Builder, Scope};
@@ -27,31 +27,32 @@ impl From<String> for Unkept {
     }
 }
 
-/// Every instance that `before` executes is executed exactly once by `after`, and no other.
-///
-/// # Errors
-/// [`OrderRefusal::Undecided`] with what [`same_instances`] says.
-pub fn instances_preserved(env: &Env, before: &Stmt, after: &Stmt) -> Result<(), OrderRefusal> {
-    same_instances(env, before, after).map(|_| ()).map_err(|u| OrderRefusal::Undecided(u.why))
-}
-
-/// The same. Gives how many statements were compared.
+/// Whether every instance that `before` executes is executed exactly once by `after`, and no other. Gives how many statements
+/// were compared.
 ///
 /// # Errors
 /// The instance that is lost, new, or repeated; or the reason why it could not be decided.
-pub fn same_instances(env: &Env, before: &Stmt, after: &Stmt) -> Result<usize, Unkept> {
+pub(crate) fn same_instances(env: &Env, before: &Stmt, after: &Stmt) -> Result<usize, Unkept> {
     if before == after {
         return Ok(0);
     }
-    decide(env, before, after)
+    decide(env, before, after, false)
+}
+
+/// The same of the instances that would be executed if all conditions on data held.
+pub(crate) fn same_candidates(env: &Env, before: &Stmt, after: &Stmt) -> Result<usize, Unkept> {
+    decide(env, before, after, true)
 }
 
 /// So many copies of one statement are compared pair by pair.
 const MAX_COPIES: usize = 64;
 
-fn decide(env: &Env, before: &Stmt, after: &Stmt) -> Result<usize, Unkept> {
+fn decide(env: &Env, before: &Stmt, after: &Stmt, candidates: bool) -> Result<usize, Unkept> {
     let none: HashSet<BufId> = HashSet::new();
-    let (old, new) = (leaves(before, &none)?, leaves(after, &none)?);
+    let (mut old, mut new) = (leaves(before, &none)?, leaves(after, &none)?);
+    if candidates {
+        old.iter_mut().chain(&mut new).for_each(|l| *l = l.under_no_data());
+    }
     let (old, new) = (by_label(&old), by_label(&new));
     let lost = |why: String| Unkept { why, known: true };
     let written = crate::leaves::written_buffers(before);

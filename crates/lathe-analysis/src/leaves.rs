@@ -149,6 +149,13 @@ impl<'a> Leaf<'a> {
         })
     }
 
+    /// The leaf as if the conditions on data around it held.
+    pub fn under_no_data(&self) -> Leaf<'a> {
+        let items =
+            self.items.iter().filter(|i| !matches!(i, Item::Cond(c, _) if on_data(c))).cloned().collect();
+        Leaf { items, ..self.clone() }
+    }
+
     pub fn whiles(&self) -> usize {
         self.path.iter().filter(|s| matches!(s.stmt.enters(s.position), Enters::While(_))).count()
     }
@@ -157,6 +164,16 @@ impl<'a> Leaf<'a> {
     pub fn allocated_at(&self, buffer: BufId) -> Option<usize> {
         self.path.iter().position(|s| s.stmt.allocated().is_some_and(|b| b.id == buffer))
     }
+}
+
+/// Which instances run depends on memory, or on what is no integer, where a condition does.
+pub(crate) fn on_data(cond: &Expr) -> bool {
+    let mut data = false;
+    lathe_ir::visit::walk_expr(cond, &mut |e| {
+        data |= matches!(e.kind(), ExprKind::Load(_) | ExprKind::Call(..))
+            || e.ty().scalar().is_some_and(|s| s.is_float());
+    });
+    data
 }
 
 /// The relative order of two places of a tree.

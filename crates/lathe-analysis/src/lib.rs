@@ -42,7 +42,7 @@ pub use codes::CODES;
 pub use defined::{prove_defined, written_before_read};
 pub use env::Env;
 pub use graph::{computes_the_same, only_value, reaches};
-pub use instances::{Unkept, instances_preserved, same_instances};
+pub use instances::Unkept;
 pub use memory::{Memory, Place, Touched};
 pub use mirror::{Dimension, reads_apart};
 pub use order::order_preserved;
@@ -53,7 +53,7 @@ pub use refusal::{DepKind, OrderProof, OrderRefusal, Violation};
 pub use scan::{Scan, scan_affine};
 pub use values::{
     Change, Part, Silent, Tables, begins_empty, combined_from, computed_again, content_kept,
-    elements_of_their_own, filled_ahead, holds_values, inputs_kept, instances_kept, means_nothing, only_by,
-    order_kept, reduction_of, relaid, same_content, same_runs, shares_nothing, stands_for,
-    starts_from_totals, starts_in_order, unmentioned,
+    elements_of_their_own, filled_ahead, holds_values, inputs_kept, instances_kept, instances_preserved,
+    means_nothing, only_by, order_kept, reduction_of, relaid, same_content, same_instances, same_runs,
+    shares_nothing, stands_for, starts_from_totals, starts_in_order, unmentioned,
 };

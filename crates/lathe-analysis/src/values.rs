@@ -5,6 +5,7 @@
 mod ahead;
 mod align;
 mod blocks;
+mod conditions;
 mod content;
 mod inputs;
 mod layout;
@@ -17,6 +18,7 @@ mod windows;
 pub use ahead::filled_ahead;
 pub(crate) use align::{Aligner, entered, equal};
 pub use blocks::{starts_from_totals, starts_in_order};
+pub use conditions::{instances_preserved, same_instances};
 pub use content::same_content;
 pub use inputs::{inputs_kept, only_by};
 pub use layout::relaid;
@@ -27,7 +29,7 @@ pub use tables::{Tables, holds_values};
 pub use windows::{Part, begins_empty, combined_from, computed_again, shares_nothing, stands_for};
 
 use crate::env::Env;
-use crate::instances::{Unkept, same_instances};
+use crate::instances::Unkept;
 use crate::leaves::written_buffers;
 use crate::order::order_preserved;
 use lathe_diagnostics::Code;

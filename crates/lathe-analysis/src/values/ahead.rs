@@ -9,8 +9,8 @@ use super::align::{Aligner, equal, flat};
 use super::layout::injective;
 use super::{Change, Place, allocated};
 use crate::env::{Env, Item};
-use crate::instances::instances_preserved;
 use crate::order::order_preserved;
+use crate::values::instances_preserved;
 use lathe_diagnostics::Code;
 use lathe_ir::visit::{self, Path, refresh, substitute_stmt, vars_of};
 use lathe_ir::{

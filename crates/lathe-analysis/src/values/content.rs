@@ -11,14 +11,12 @@ use crate::budget::spend;
 use crate::copy::same_iteration;
 use crate::env::{Env, Item};
 use crate::instances::Unkept;
-use crate::leaves::{Leaf, leaves, written_buffers};
+use crate::leaves::{Leaf, leaves, on_data, written_buffers};
 use crate::solve::{Answer, solve};
 use crate::translate::Builder;
 use crate::values::{Aligner, entered, only_in};
-use lathe_ir::visit::{loads_of, substitute, substitute_stmt, vars_of, walk_expr};
-use lathe_ir::{
-    Binder, BufId, Buffer, Dim, Executor, Expr, ExprKind, Label, Scalar, Stmt, StmtKind, VarId, build,
-};
+use lathe_ir::visit::{loads_of, substitute, substitute_stmt, vars_of};
+use lathe_ir::{Binder, BufId, Buffer, Dim, Executor, Expr, Label, Scalar, Stmt, StmtKind, VarId, build};
 use lathe_poly::simplify::{simplify_expr, simplify_stmt};
 use lathe_poly::{Linear, Ranges};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -49,7 +47,8 @@ pub fn same_content(
     }
 }
 
-fn compared(env: &Env, before: &Stmt, after: &Stmt) -> Result<usize, Unkept> {
+/// [`same_content`] with what the trees themselves say.
+pub(super) fn compared(env: &Env, before: &Stmt, after: &Stmt) -> Result<usize, Unkept> {
     if before == after {
         return Ok(0);
     }
@@ -362,14 +361,4 @@ fn given(o: &Leaf, n: &Leaf) -> HashMap<VarId, Expr> {
         open.remove(&v);
     }
     map
-}
-
-/// Which instances run depends on memory, or on what is no integer, where a condition does.
-fn on_data(cond: &Expr) -> bool {
-    let mut data = false;
-    walk_expr(cond, &mut |e| {
-        data |= matches!(e.kind(), ExprKind::Load(_) | ExprKind::Call(..))
-            || e.ty().scalar().is_some_and(|s| s.is_float());
-    });
-    data
 }
