@@ -83,17 +83,20 @@ fn with_known_blocks(s: &Stmt) -> Stmt {
     }
 }
 
-/// A loop cut at a value: `lo..cut` and `cut..hi`, where the cut is first brought between the bounds. One
-/// of the two (`first`: the one before the cut) is a copy whose loops have a part.
+/// A loop cut at a value: `lo..cut` and `cut..hi`. A cut before the beginning leaves the first part empty, one beyond the end
+/// the second. One of the two (`first`: the one before the cut) is a copy whose loops have a part.
 pub fn cut_loop(work: &mut Work, l: &Loop, places: &Places, cut: Expr, role: Role, first: bool) -> Stmt {
-    let mut cut = max(l.lo.clone(), min(cut, l.hi.clone()));
-    if l.step != 1 {
+    let (end, begin) = if l.step == 1 {
+        (min(cut.clone(), l.hi.clone()), max(l.lo.clone(), cut))
+    } else {
         // The second part starts at an iteration of the loop.
-        let count = ceil_div(lathe_ir::build::sub(cut, l.lo.clone()), l.step);
-        cut = crate::split::iteration(l, count);
-    }
-    let before = around(&Loop { hi: cut.clone(), ..l.clone() }, places, l.body.clone());
-    let after = around(&Loop { lo: cut, ..l.clone() }, places, l.body.clone());
+        let within = max(l.lo.clone(), min(cut, l.hi.clone()));
+        let count = ceil_div(lathe_ir::build::sub(within, l.lo.clone()), l.step);
+        let cut = crate::split::iteration(l, count);
+        (cut.clone(), cut)
+    };
+    let before = around(&Loop { hi: end, ..l.clone() }, places, l.body.clone());
+    let after = around(&Loop { lo: begin, ..l.clone() }, places, l.body.clone());
     if first {
         let copy = work.copy_as(role, &before);
         Stmt::seq([copy, after])
