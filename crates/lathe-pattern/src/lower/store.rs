@@ -157,9 +157,14 @@ impl Lower<'_> {
         }
         let mut cells = Vec::new();
         self.cells(acc, v, &mut cells)?;
-        // All are computed before one is written.
-        if cells.len() > 1 {
-            for c in &mut cells {
+        // What reads another part is computed before one is written; what does not may be a reduction of its own.
+        let reads_another = |n: usize, e: &Expr| {
+            let mut others = cells.iter().enumerate().filter(|(m, _)| *m != n);
+            others.any(|(_, c)| loads(e, &c.0))
+        };
+        let apart: Vec<bool> = cells.iter().enumerate().map(|(n, c)| !reads_another(n, &c.2)).collect();
+        for (c, apart) in cells.iter_mut().zip(apart) {
+            if !apart {
                 c.2 = self.name_number("x", c.2.clone());
             }
         }
