@@ -2,6 +2,7 @@
 //! gives reductions code (interpreter, `open`, privatization, engines) builds it from here.
 
 use crate::build::{aggregate, and, binary, boolean, field, float, int, math, not, or, select};
+use crate::complex::Complex;
 use crate::expr::{Expr, ExprKind};
 use crate::module::Module;
 use crate::ops::{BinOp, MathFn, ReduceOp};
@@ -32,11 +33,13 @@ pub fn identity(module: &Module, op: &ReduceOp, types: &[Type]) -> Option<Vec<Ex
     };
     let each = |f: &dyn Fn(&Type) -> Option<Expr>| types.iter().map(f).collect::<Option<Vec<_>>>();
     match op {
-        ReduceOp::Sum => each(&|t| match t.complex_part() {
-            Some(part) => Some(aggregate(t.clone(), vec![float(part, 0.0), float(part, 0.0)])),
-            None => number(0, t),
+        ReduceOp::Sum | ReduceOp::Prod => each(&|t| {
+            let re = i64::from(*op == ReduceOp::Prod);
+            match t.complex_part() {
+                Some(part) => Some(aggregate(t.clone(), vec![float(part, re as f64), float(part, 0.0)])),
+                None => number(re, t),
+            }
         }),
-        ReduceOp::Prod => each(&|t| number(1, t)),
         ReduceOp::Min => each(&|t| extreme(t.scalar()?, true)),
         ReduceOp::Max => each(&|t| extreme(t.scalar()?, false)),
         ReduceOp::All => each(&|t| t.is_bool().then(|| boolean(true))),
@@ -73,6 +76,9 @@ pub fn combine(module: &Module, op: &ReduceOp, a: &[Expr], b: &[Expr]) -> Option
     };
     match op {
         ReduceOp::Sum => a.iter().zip(b).map(|(x, y)| added(x, y)).collect(),
+        ReduceOp::Prod if a.iter().any(|x| x.ty().complex_part().is_some()) => {
+            a.iter().zip(b).map(|(x, y)| multiplied(x, y)).collect()
+        }
         ReduceOp::Prod => each(BinOp::Mul, &numeric),
         ReduceOp::Min => each(BinOp::Min, &numeric),
         ReduceOp::Max => each(BinOp::Max, &numeric),
@@ -110,6 +116,12 @@ fn added(a: &Expr, b: &Expr) -> Option<Expr> {
         return Some(aggregate(a.ty().clone(), vec![part(0), part(1)]));
     }
     (a.ty().is_float() || a.ty().is_int()).then(|| binary(BinOp::Add, a.clone(), b.clone()))
+}
+
+/// `a * b` of complex numbers.
+fn multiplied(a: &Expr, b: &Expr) -> Option<Expr> {
+    a.ty().complex_part()?;
+    Complex::of(a).mul(&Complex::of(b)).value()
 }
 
 /// A sum's new value where products are added with one rounding (`Reduce.contract`): `x * y` is `fma(x, y, old)`. Of a

@@ -198,8 +198,8 @@ impl Type {
         (&**re == "re" && &**im == "im" && *a == part && *b == part).then(|| part.scalar()).flatten()
     }
 
-    /// What `sum` adds: integers, floats, and complex numbers component by component.
-    pub fn is_summed(&self) -> bool {
+    /// What `sum` adds and `prod` multiplies: integers, floats and complex numbers.
+    pub fn is_numeric(&self) -> bool {
         self.is_int() || self.is_float() || self.complex_part().is_some()
     }
 

@@ -240,8 +240,8 @@ impl Verifier<'_> {
         }
         let each = |ok: fn(&Type) -> bool| types.iter().all(|t| ok(t));
         let fits = match op {
-            ReduceOp::Sum => each(Type::is_summed),
-            ReduceOp::Prod | ReduceOp::Min | ReduceOp::Max => each(|t| t.is_int() || t.is_float()),
+            ReduceOp::Sum | ReduceOp::Prod => each(Type::is_numeric),
+            ReduceOp::Min | ReduceOp::Max => each(|t| t.is_int() || t.is_float()),
             ReduceOp::All | ReduceOp::Any => each(Type::is_bool),
             ReduceOp::ArgMin | ReduceOp::ArgMax => {
                 (types[0].is_int() || types[0].is_float()) && types[1].is_int()

@@ -240,7 +240,6 @@ impl Cx<'_> {
             "<" | "<=" | ">" | ">=" | "min" | "max" | "argmin" | "argmax" | "clip" => {
                 "complex numbers have no order: compare `abs(z)`, `z.re` or `z.im`".to_string()
             }
-            "prod" => "multiply in a loop, or take `exp(sum[i](log(z[i])))`".to_string(),
             "//" | "%" | "and" | "or" | "not" => "complex numbers have `+ - * /`, `==` and `!=`".to_string(),
             op if Scalar::from_name(op).is_some() => {
                 "take a part, or the magnitude: `z.re`, `z.im`, `abs(z)`".to_string()
@@ -256,8 +255,8 @@ impl Cx<'_> {
         self.help(text);
     }
 
-    /// `z *= w` writes what `z = z * w` does: complex products have no neutral element that keeps infinities as they
-    /// are, so that they are not reductions.
+    /// `z *= w` writes what `z = z * w` does, where nothing is reduced: 1 times a number with an infinite part is no such
+    /// number.
     pub fn times_itself(&self, target: &ast::Expr, value: &ast::Expr) -> Option<ast::Expr> {
         let base = match &target.kind {
             ast::ExprKind::Index(base, _) => base,

@@ -272,7 +272,7 @@ impl Cx<'_> {
     fn update_op(&mut self, a: &Assignment, ty: &Type) -> Option<Option<ReduceOp>> {
         let (op, ok) = match a.op {
             AssignOp::Set => return Some(None),
-            AssignOp::Add => (ReduceOp::Sum, ty.is_summed()),
+            AssignOp::Add => (ReduceOp::Sum, ty.is_numeric()),
             AssignOp::Mul => (ReduceOp::Prod, ty.is_float() || ty.is_int()),
             AssignOp::Min => (ReduceOp::Min, ty.is_float() || ty.is_int()),
             AssignOp::Max => (ReduceOp::Max, ty.is_float() || ty.is_int()),

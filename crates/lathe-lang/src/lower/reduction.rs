@@ -127,7 +127,7 @@ impl Cx<'_> {
             }
             (_, Some(_)) => true,
             (ReduceOp::All | ReduceOp::Any, _) => ty.is_bool(),
-            (ReduceOp::Sum, _) => ty.is_summed(),
+            (ReduceOp::Sum | ReduceOp::Prod, _) => ty.is_numeric(),
             _ => ty.is_int() || ty.is_float(),
         };
         if !ok {

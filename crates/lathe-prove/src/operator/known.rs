@@ -13,6 +13,8 @@ pub(super) fn law(module: &Module, op: &ReduceOp, types: &[Type], which: Which) 
     let (associative, commutative, identity) = match op {
         // 0 + -0 is +0.
         ReduceOp::Sum if floats => (rounds, Law::EXACT, zeros),
+        // 1 times -0 - 0i is -0 + 0i, and infinite parts leave no number beside them.
+        ReduceOp::Prod if types.iter().any(|t| t.complex_part().is_some()) => (rounds, Law::EXACT, zeros),
         ReduceOp::Prod if floats => (rounds, Law::EXACT, Law::EXACT),
         // Of two zeros at one index the first is kept.
         ReduceOp::ArgMin | ReduceOp::ArgMax if floats => (Law::EXACT, zeros, Law::EXACT),
