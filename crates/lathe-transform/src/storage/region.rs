@@ -7,7 +7,7 @@ use super::make;
 use super::scope::{Around, Found};
 use crate::work::Work;
 use lathe_ir::expr::{Access, Expr, View};
-use lathe_ir::{BufId, Buffer, Function, Stmt, VarId, build, visit};
+use lathe_ir::{BinOp, BufId, Buffer, ExprKind, Function, Stmt, VarId, build, visit};
 use lathe_poly::Linear;
 use lathe_poly::bounds::{self, Ranged};
 use lathe_poly::gcd;
@@ -23,13 +23,22 @@ pub struct Region {
     pub step: Vec<i64>,
 }
 
+/// Elements that a clamped subscript is moved by, as far as boxes look.
+const CLAMPED: i64 = 8;
+
 /// What one access touches: lower (maximum of) and exclusive upper (minimum of) forms per dimension.
 struct Bounds {
     lo: Vec<Vec<Linear>>,
     hi: Vec<Vec<Linear>>,
 }
 
-fn bounds_of(f: &Found, loops: &[Ranged], inner: &HashSet<VarId>, rank: usize) -> Bounds {
+fn bounds_of(
+    f: &Found,
+    loops: &[Ranged],
+    inner: &HashSet<VarId>,
+    rank: usize,
+    (around, sizes): (&[Ranged], &HashSet<VarId>),
+) -> Bounds {
     let keep = |forms: Vec<Linear>| -> Vec<Linear> {
         forms.into_iter().filter(|x| !x.mentions(inner) && !x.reads()).collect()
     };
@@ -37,13 +46,44 @@ fn bounds_of(f: &Found, loops: &[Ranged], inner: &HashSet<VarId>, rank: usize) -
     for d in 0..rank {
         let (mut lo, mut hi) = (Vec::new(), Vec::new());
         if let (false, Some(x)) = (f.opaque, f.indices.get(d)) {
-            lo = keep(bounds::lowers(x, loops));
-            hi = keep(bounds::uppers(x, loops)).iter().filter_map(|x| x.offset(1)).collect();
+            let both = |plain: Vec<Linear>, low: bool| {
+                keep(plain.into_iter().chain(clamped(x, loops, around, sizes, low)).collect())
+            };
+            lo = both(bounds::lowers(x, loops), true);
+            hi = both(bounds::uppers(x, loops), false).iter().filter_map(|x| x.offset(1)).collect();
         }
         b.lo.push(lo);
         b.hi.push(hi);
     }
     b
+}
+
+/// A subscript that is clamped to the end of its array is not below what bounds the plain one, up to a constant, where the end
+/// is not; likewise above.
+fn clamped(
+    x: &Linear,
+    loops: &[Ranged],
+    around: &[Ranged],
+    sizes: &HashSet<VarId>,
+    low: bool,
+) -> Vec<Linear> {
+    let [(atom, 1)] = x.terms.as_slice() else { return Vec::new() };
+    let ExprKind::Binary(op, a, b) = atom.kind() else { return Vec::new() };
+    if *op != if low { BinOp::Min } else { BinOp::Max } {
+        return Vec::new();
+    }
+    let [Some(a), Some(b)] = [a, b].map(|e| bounds::normal(e).offset(x.constant)) else { return Vec::new() };
+    let mut out = Vec::new();
+    for (side, other) in [(&a, &b), (&b, &a)] {
+        let forms = if low { bounds::lowers(side, loops) } else { bounds::uppers(side, loops) };
+        out.extend(forms.iter().filter_map(|f| {
+            (0..=CLAMPED).filter_map(|k| f.offset(if low { -k } else { k })).find(|f| {
+                let gap = if low { other.minus(f) } else { f.minus(other) };
+                gap.is_some_and(|g| bounds::nonneg(&g, around, sizes))
+            })
+        }));
+    }
+    out
 }
 
 /// Keeps the forms that all bounds have up to a constant, with the constant that `pick` chooses.
@@ -74,7 +114,10 @@ impl Region {
     ) -> Region {
         let all: Vec<Bounds> = found
             .iter()
-            .map(|f| bounds_of(f, f.loops.get(fixed..).unwrap_or(&[]), inner, extents.len()))
+            .map(|f| {
+                let loops = f.loops.get(fixed..).unwrap_or(&[]);
+                bounds_of(f, loops, inner, extents.len(), (around, sizes))
+            })
             .collect();
         let mut region = Region { lo: Vec::new(), hi: Vec::new(), step: vec![1; extents.len()] };
         for (d, extent) in extents.iter().enumerate() {

@@ -26,6 +26,7 @@ mod reductions;
 mod setting;
 mod siblings;
 mod space;
+mod stencils;
 mod sums;
 mod versions;
 

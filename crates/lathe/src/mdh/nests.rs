@@ -57,6 +57,22 @@ pub(super) fn scheduled(set: &Setting, v: Version, sizes: &BTreeMap<String, i64>
     lathe_analysis::within_work(WORK, || each(set, v, sizes))
 }
 
+/// Schedules for the nests inside of a loop that gain by one.
+pub(super) fn inside(set: &Setting, start: Made, path: &Path, sizes: &BTreeMap<String, i64>) -> Made {
+    let cost = |f: &Function| lathe_model::estimate(f, sizes, set.machine).cycles();
+    let Some(l) = visit::at(&start.func.body, path).and_then(Stmt::as_loop) else { return start };
+    let inner =
+        nests(&l.body).into_iter().map(|p| path.iter().copied().chain([0]).chain(p).collect::<Path>());
+    let inner: Vec<Path> = inner.collect();
+    let mut left = NESTS;
+    lathe_analysis::within_work(WORK, || {
+        inner.iter().rev().fold(start, |made, path| {
+            let found = nest(set, &made, path, sizes, &cost, &mut left);
+            found.ok().flatten().unwrap_or(made)
+        })
+    })
+}
+
 /// Whether a model has cores of a device.
 pub(super) fn for_devices(model: &str) -> bool {
     super::load_model(model, std::path::Path::new("")).is_ok_and(|m| {

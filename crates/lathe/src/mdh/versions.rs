@@ -7,7 +7,7 @@ use super::expand::{Chosen, Expander, Taken, why};
 use super::setting::{Setting, Wanted, labels};
 use super::space::FreeSpace;
 use super::{DEFAULT_MODEL, STEP};
-use super::{mapped, nests, raise, reductions, siblings};
+use super::{mapped, nests, raise, reductions, siblings, stencils};
 use crate::applied::{Form, Version, on_loops};
 use crate::schedule::specialize;
 use lathe_diagnostics::Diagnostic;
@@ -157,13 +157,17 @@ pub(super) fn best(
             Some(made) => raise::raised(&Setting { func: &made.func, ..*set }, sizes)
                 .map(|raised| made.clone().followed_by(raised)),
         };
+        let better = |o: &Version, v: &Version| {
+            cost(o) < cost(v) && nests::takes_no_more(&simplify_function(&o.func), set.func, sizes)
+        };
+        if let Some(made) = stencils::fused(set, sizes) {
+            let other = made.after(run(set, context, &Strategy::Id).map_err(|r| *r.diagnostic)?);
+            v = if better(&other, &v) { other } else { v };
+        }
         let changed = [siblings::fused(set, sizes), recognized, raised];
         for made in changed.into_iter().flatten() {
             let other = make(&Setting { func: &made.func, ..*set })?;
-            let better = |o: &Version| {
-                cost(o) < cost(&v) && nests::takes_no_more(&simplify_function(&o.func), set.func, sizes)
-            };
-            if let Some(other) = other.filter(better) {
+            if let Some(other) = other.filter(|o| better(o, &v)) {
                 v = made.before(other);
             }
         }
