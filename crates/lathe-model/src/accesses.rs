@@ -97,6 +97,9 @@ pub struct Known {
     pub buffers: HashMap<BufId, Arc<Buffer>>,
     /// What integers that `let` names are, in loop variables.
     pub lets: HashMap<VarId, Expr>,
+    /// Of arrays in bounds of loops, such as the places where rows of a sparse matrix begin, how much an element is above the
+    /// one before: as much as there are elements of what these loops run over, per row.
+    pub growth: HashMap<BufId, i64>,
 }
 
 impl Known {
@@ -110,8 +113,52 @@ impl Known {
             }
             true
         });
+        all.growth = growth(f, &all.buffers);
         all
     }
+}
+
+/// Rows are taken to have at most so many elements.
+const LONGEST: i64 = 4096;
+
+fn growth(f: &Function, buffers: &HashMap<BufId, Arc<Buffer>>) -> HashMap<BufId, i64> {
+    // Variables and arrays that a subscript is a sum of; not those that say which element of another array is taken.
+    fn direct(e: &Expr, vars: &mut Vec<VarId>, arrays: &mut Vec<BufId>) {
+        match e.kind() {
+            ExprKind::Load(a) => arrays.extend(a.view.buffer()),
+            _ => {
+                vars.extend(e.as_var());
+                e.children().into_iter().for_each(|c| direct(c, vars, arrays));
+            }
+        }
+    }
+    let last = |id: BufId| buffers.get(&id)?.extents.last()?.as_int();
+    let (mut over, mut out): (HashMap<VarId, Vec<BufId>>, HashMap<BufId, i64>) = Default::default();
+    walk(&f.body, &mut |s, _| {
+        if let Some(l) = s.as_loop() {
+            let mut arrays = Vec::new();
+            [&l.lo, &l.hi].into_iter().for_each(|e| direct(e, &mut Vec::new(), &mut arrays));
+            if !arrays.is_empty() {
+                over.insert(l.binder.id, arrays);
+            }
+        }
+        if !over.is_empty() {
+            let all = loads(s).into_iter().chain(s.accesses().map(|(a, _)| a.clone()));
+            for (x, at) in all.filter_map(|a| Some((a.view.buffer()?, a.indices.last()?.clone()))) {
+                let (mut vars, mut arrays) = (Vec::new(), Vec::new());
+                direct(&at, &mut vars, &mut arrays);
+                arrays.extend(vars.iter().filter_map(|v| over.get(v)).flatten());
+                for rows in arrays {
+                    if let (Some(all), Some(rows_of)) = (last(x), last(rows)) {
+                        let each = (all / rows_of.max(1)).clamp(1, LONGEST);
+                        out.entry(rows).and_modify(|n| *n = each.min(*n)).or_insert(each);
+                    }
+                }
+            }
+        }
+        true
+    });
+    out
 }
 
 /// The loads in the values of a statement, subscripts of loads included, each once.

@@ -158,7 +158,7 @@ impl<'a> Walk<'a> {
     }
 
     fn visit_loop(&mut self, l: &Loop, times: f64) {
-        let bounds = bounds(l, &self.values);
+        let bounds = bounds(l, &self.values, self.known);
         let trips = bounds
             .map_or(UNKNOWN_TRIPS, |(lo, hi)| ((hi as f64 - lo as f64).max(0.0) / l.step as f64).ceil());
         if trips == 0.0 {

@@ -158,7 +158,7 @@ impl Traffic<'_> {
     }
 
     fn of_loop(&mut self, l: &Loop) -> (Vec<Region>, Moved) {
-        let bounds = bounds(l, &self.values);
+        let bounds = bounds(l, &self.values, self.known);
         let trips = match bounds {
             Some((lo, hi)) => ((hi as f64 - lo as f64).max(0.0) / l.step as f64).ceil(),
             None => UNKNOWN_TRIPS,

@@ -1,5 +1,6 @@
 //! How often loops run, and with what: what instructions and traffic both ask.
 
+use crate::accesses::Known;
 use lathe_ir::interp::evaluate;
 use lathe_ir::visit::{self, vars_of};
 use lathe_ir::{Executor, Expr, ExprKind, Loop, Stmt, VarId, build};
@@ -28,9 +29,9 @@ pub(crate) fn decides(s: &Stmt, var: VarId) -> bool {
 /// How often a loop runs where data decide.
 pub(crate) const UNKNOWN_TRIPS: f64 = 16.0;
 
-/// The bounds of a loop. Data in them are taken as growing by [`UNKNOWN_TRIPS`] from each element to the next, as the places
-/// do where the rows of a sparse matrix begin, so that blocks of such a row are fewer than its elements.
-pub(crate) fn bounds(l: &Loop, values: &HashMap<VarId, i64>) -> Option<(i64, i64)> {
+/// The bounds of a loop. Data in them are taken as growing from each element to the next, as the places do where the rows of a
+/// sparse matrix begin ([`Known::growth`], else [`UNKNOWN_TRIPS`]), so that blocks of such a row are fewer than its elements.
+pub(crate) fn bounds(l: &Loop, values: &HashMap<VarId, i64>, known: &Known) -> Option<(i64, i64)> {
     if let (Some(lo), Some(hi)) = (evaluate(&l.lo, values), evaluate(&l.hi, values)) {
         return Some((lo, hi));
     }
@@ -39,8 +40,9 @@ pub(crate) fn bounds(l: &Loop, values: &HashMap<VarId, i64>) -> Option<(i64, i64
             ExprKind::Load(a) => {
                 let at = a.indices.last().and_then(|at| evaluate(at, values));
                 let ty = e.ty().scalar().filter(|ty| ty.is_int());
-                let value =
-                    at.zip(ty).map(|(at, ty)| build::int(ty, at.saturating_mul(UNKNOWN_TRIPS as i64)));
+                let each = a.view.buffer().and_then(|b| known.growth.get(&b)).copied();
+                let each = each.unwrap_or(UNKNOWN_TRIPS as i64);
+                let value = at.zip(ty).map(|(at, ty)| build::int(ty, at.saturating_mul(each)));
                 value.unwrap_or(e)
             }
             _ => e,
