@@ -215,6 +215,7 @@ fn same_range(work: &Work, at: &[usize], a: (&Loop, &Stmt), b: (&Loop, &Stmt)) -
         .at_places(a.1.places(), "the first loop")
         .at_places(b.1.places(), "the second loop")
         .note(format!("{}, {}", text(a.0), text(b.0)))
-        .help("`cut` or `peel` the iterations that only one of them has, or `shift` one of them; `compute_at` fuses a producer with overlap")
+        .help("`cut` or `peel` the iterations that only one of them has, or `shift` one of them; `compute_at` fuses a producer with overlap. Where \
+               they differ only for the smallest sizes, exclude these: `assume(N >= 4)`")
         .into_refusal(work.rule()))
 }

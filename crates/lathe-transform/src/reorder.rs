@@ -269,7 +269,14 @@ fn levels(work: &Work, outer: &Path, inner: &Path) -> Result<(Vec<Level>, Stmt),
                 Enters::Nothing | Enters::Loop(_) | Enters::Value(_) => "another statement".to_string(),
             };
             let text = format!("{what} is between the loops");
-            let help = "between interchanged loops there may only be loops and their sibling statements";
+            let help = match (here.allocated(), out.last()) {
+                (Some(b), Some(outer)) => format!(
+                    "give every iteration its own copy first: `expand({}, at: {})`; `affine_schedule` then schedules the nest",
+                    b.name, outer.l.binder.name
+                ),
+                _ => "between interchanged loops there may only be loops and their sibling statements"
+                    .to_string(),
+            };
             return Err(work.refuse_at(codes::SHAPE, text, help, here.places()));
         }
     }
