@@ -252,10 +252,10 @@ impl Machine<'_> {
     fn reduce(&mut self, r: &Reduce) -> Done<()> {
         self.any = (self.inexact)(r.label.as_str());
         let values = r.values.iter().map(|v| self.eval(v)).collect::<Done<Vec<Value>>>()?;
-        let any = self.any;
+        let (any, added) = (self.any, r.op == ReduceOp::Sum);
         if any
             && let ([target], [value]) = (&r.targets[..], &values[..])
-            && let Some(part) = target.elem.scalar().or(target.elem.complex_part())
+            && let Some(part) = target.elem.scalar().or(target.elem.complex_part().filter(|_| added))
             && let Some(parts) = floats(value)
             && matches!(r.op, ReduceOp::Sum | ReduceOp::Prod)
         {
@@ -290,7 +290,8 @@ impl Machine<'_> {
         }
         let mut new = self.combine(&r.op, &r.targets, &old, &values)?;
         self.any = false;
-        if any && matches!(r.op, ReduceOp::User(_)) {
+        let complex = r.targets.iter().any(|t| t.elem.complex_part().is_some());
+        if any && (matches!(r.op, ReduceOp::User(_)) || complex && !added) {
             // What is declared of an operator is not expected of it where a number is none.
             let nan = |n: &Number| matches!(n, Number::Float(a) if a.value.is_nan());
             let lost = old.iter().chain(&values).any(|v| numbers(v).iter().any(nan));
