@@ -332,3 +332,23 @@ def test_wrong_calls_of_kernels_are_refused(body):
     with pytest.raises(lathe.SourceError) as e:
         _calls(body)
     assert e.value.code == "E0918" and e.value.line == 4
+
+
+def test_what_is_on_no_device_that_is_known_is_refused():
+    class Array:
+        def __init__(self, shape, typestr="<f8"):
+            self.__cuda_array_interface__ = {"shape": shape, "typestr": typestr, "strides": None, "data": (1 << 20, False), "version": 3}
+            self.shape = shape
+
+        def __dlpack_device__(self):
+            return (2, 0)
+
+    cube = lathe.kernel("kernel cube(x: f64[N]) -> (y: f64) { y = sum[i](x[i] * x[i] * x[i]) }")
+    square = lathe.kernel("kernel square(x: f64[N]) -> (y: f64[N]) { y[i] = x[i] * x[i] }")
+    there = Array((4,))
+    for call in (lambda: lathe.grad(cube)(there), lambda: lathe.value_and_grad(cube)(there), lambda: lathe.hessian(cube)(there),
+                 lambda: lathe.sparsity(square)(there), lambda: lathe.jacobian(square, pattern="static")(there),
+                 lambda: lathe.jacobian(square, pattern=([0], [0]))(there)):
+        with pytest.raises(lathe.DeviceError) as e:
+            call()
+        assert e.value.code == "E0916", e.value

@@ -8,6 +8,7 @@ array([2., 4.])
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from . import _lathe
+from ._beside import Host, beside
 from ._shapes import bound
 from .errors import LatheError
 from .kernels import Kernel
@@ -66,10 +68,12 @@ def hvp(kernel: Kernel, wrt: Names = None, of: Names = None, *, allow_steps: boo
 def grad(kernel: Kernel, wrt: Names = None, *, checkpoints: int | None = None) -> Callable[..., Any]:
     """A function that takes what the kernel takes and returns the derivatives of its one number by the inputs ``wrt`` (all
     of float types): an array for one input, a tuple for several. `checkpoints` are those of :func:`vjp`."""
-    both = value_and_grad(kernel, wrt, checkpoints=checkpoints)
+    names, result = _inputs(kernel, wrt, structs=True), _number(kernel)
+    derived = vjp(kernel, names, result, checkpoints=checkpoints)
 
     def gradient(*args: Any, **named: Any) -> Any:
-        return both(*args, **named)[1]
+        args = bound(kernel, args, named)
+        return derived(*args, beside(args).one(kernel.dtype(result)))
 
     return _like(gradient, kernel, "The gradient of")
 
@@ -80,7 +84,8 @@ def value_and_grad(kernel: Kernel, wrt: Names = None, *, checkpoints: int | None
     derived = vjp(kernel, names, result, value=True, checkpoints=checkpoints)
 
     def value_and_gradient(*args: Any, **named: Any) -> Any:
-        value, *gradients = derived(*bound(kernel, args, named), _one(kernel, result))
+        args = bound(kernel, args, named)
+        value, *gradients = derived(*args, beside(args).one(kernel.dtype(result)))
         return value, gradients[0] if len(gradients) == 1 else tuple(gradients)
 
     return _like(value_and_gradient, kernel, "The value and the gradient of")
@@ -106,9 +111,11 @@ def hessian(kernel: Kernel, wrt: str | None = None) -> Callable[..., Any]:
 
     def second(*args: Any, **named: Any) -> Any:
         args = bound(kernel, args, named)
-        x = np.asarray(args[at], dtype=kernel.dtype(names[0]))
-        columns = [product(*args, _one(kernel, result), seeds) for seeds in _units(x)]
-        return np.concatenate(columns, axis=-1).reshape(x.shape + x.shape) if columns else np.empty(x.shape + x.shape, x.dtype)
+        place = beside(args)
+        shape, dtype = tuple(np.shape(args[at])), kernel.dtype(names[0])
+        one = place.one(kernel.dtype(result))
+        columns = [product(place, *args, one, place.put(seeds)) for seeds in _units(shape, dtype, place)]
+        return place.shaped(place.joined(columns), shape + shape) if columns else place.put(np.empty(shape + shape, dtype))
 
     return _like(second, kernel, "The Hessian of")
 
@@ -148,36 +155,41 @@ def jacobian(kernel: Kernel, wrt: str | None = None, of: str | None = None, *, m
 
     def matrix(*args: Any, **named: Any) -> Any:
         args = bound(kernel, args, named)
-        x = np.asarray(args[inputs.index(names[0])], dtype=kernel.dtype(names[0]))
+        place = beside(args, None if pattern is None else "a Jacobian by its pattern is put together on the host")
+        x, x_type = tuple(np.shape(args[inputs.index(names[0])])), kernel.dtype(names[0])
         values = kernel(*args)
-        y = np.asarray(values[outputs.index(results[0])] if len(outputs) > 1 else values)
+        y, y_type = tuple(np.shape(values[outputs.index(results[0])] if len(outputs) > 1 else values)), kernel.dtype(results[0])
+        rows, columns = math.prod(y), math.prod(x)
         sparse = given_pattern
         if find is not None and (found := find(*args)) is not None:
             if id(found) not in coloured:
                 coloured.clear()
                 coloured[id(found)] = _Pattern(found, mode)
             sparse = coloured[id(found)]
-        forward = sparse.forward if sparse else mode == "forward" or mode is None and x.size <= y.size
+        forward = sparse.forward if sparse else mode == "forward" or mode is None and columns <= rows
         if forward not in derived:
             derive = jvp if forward else vjp
             derived[forward] = _along(derive, kernel, names, results, allow_steps=allow_steps)
-        given, type_ = (x, kernel.dtype(names[0])) if forward else (y, kernel.dtype(results[0]))
+        given, type_ = (x, x_type) if forward else (y, y_type)
 
         def products(seeds: Any) -> Any:
             """Products with the columns of a matrix, as columns."""
-            seeds = np.ascontiguousarray(seeds.reshape(*given.shape, seeds.shape[-1]), dtype=type_)
-            return derived[forward](*args, seeds).reshape(-1, seeds.shape[-1])
+            count = seeds.shape[-1]
+            seeds = np.ascontiguousarray(seeds.reshape(*given, count), dtype=type_)
+            return place.shaped(derived[forward](place, *args, place.put(seeds)), (rows if forward else columns, count))
 
         if sparse:
-            values = sparse.values(products, kernel.name, y.size, x.size, check and find is None)
+            values = sparse.values(products, kernel.name, rows, columns, check and find is None)
             if find is None:
                 return values
-            made = np.zeros((y.size, x.size), dtype=kernel.dtype(results[0]))
+            made = np.zeros((rows, columns), dtype=y_type)
             made[sparse.rows, sparse.columns] = values
-            return made.reshape(y.shape + x.shape)
-        parts = [products(seeds) for seeds in _units(given)]
-        made = np.concatenate(parts, axis=-1) if parts else np.empty((y.size, x.size), dtype=kernel.dtype(results[0]))
-        return (made if forward else made.T).reshape(y.shape + x.shape)
+            return made.reshape(y + x)
+        parts = [products(seeds) for seeds in _units(given, type_, place)]
+        if not parts or not rows * columns:
+            return place.put(np.empty(y + x, dtype=y_type))
+        made = place.joined(parts)
+        return place.shaped(made if forward else place.turned(made), y + x)
 
     return _like(matrix, kernel, "The Jacobian of")
 
@@ -208,13 +220,14 @@ def sparsity(kernel: Kernel, wrt: str | None = None, of: str | None = None, *, a
 
     def pattern(*args: Any, **named: Any) -> Any:
         args = bound(kernel, args, named)
+        beside(args, "a pattern is found by the integers among the arguments, on the host")
         if depends is None:
             return None
         arrays = [np.asarray(a) for a in args]
         key = tuple((a.shape, None if is_float else a.tobytes()) for a, is_float in zip(arrays, floats))
         if key not in known:
             rows, columns = [], []
-            for first, seeds in enumerate(_units(np.empty(arrays[at].shape, dtype=bool))):
+            for first, seeds in enumerate(_units(arrays[at].shape, bool, Host())):
                 found = np.asarray(depends(*args, seeds))
                 r, c = np.nonzero(found.reshape(-1, found.shape[-1]))
                 rows.append(r)
@@ -285,11 +298,13 @@ class _Pattern:
         return parts
 
 
-def _units(like: Any) -> Iterable[Any]:
+def _units(shape: tuple[int, ...], dtype: Any, place: Host) -> Iterable[Any]:
     """The unit vectors of an array's shape, along the last dimension: some at once."""
-    for n in range(0, like.size, _AT_ONCE):
-        count = min(_AT_ONCE, like.size - n)
-        yield np.eye(like.size, count, -n, dtype=like.dtype).reshape(*like.shape, count)
+    size = math.prod(shape)
+    step = _AT_ONCE if place.in_parts else max(size, 1)
+    for n in range(0, size, step):
+        count = min(step, size - n)
+        yield np.eye(size, count, -n, dtype=dtype).reshape(*shape, count)
 
 
 def _coloured(these: Any, those: Any) -> Any:
@@ -311,10 +326,6 @@ def _coloured(these: Any, those: Any) -> Any:
     return colours
 
 
-def _one(kernel: Kernel, result: str) -> Any:
-    return np.ones((), dtype=kernel.dtype(result))
-
-
 def _like(f: Callable[..., Any], kernel: Kernel, what: str) -> Callable[..., Any]:
     f.__name__ = f.__qualname__ = f"{f.__name__}_of_{kernel.name}"
     f.__doc__ = f"{what} `{kernel.name}`."
@@ -325,11 +336,11 @@ def _derived(kernel: Kernel, rule: str, wrt: Names, of: Names, value: bool, allo
              checkpoints: int | None = None, directions: bool = False) -> Kernel:
     if not isinstance(kernel, Kernel):
         raise _lathe.fail("E0917", f"a derivative is one of a kernel, not of {type(kernel).__name__}", [], "lathe.kernel(…)")
+    if checkpoints is not None and (isinstance(checkpoints, bool) or not isinstance(checkpoints, int) or not 0 < checkpoints < 1 << 16):
+        raise _lathe.fail("E0917", f"checkpoints are a number from 1 to 65535, not {checkpoints!r}", [], "checkpoints=8")
     options = [f"{word}: ({', '.join(names)})" for word, names in (("wrt", _names(wrt)), ("of", _names(of))) if names is not None]
     options += ["value: true"] * bool(value) + ["allow: steps"] * bool(allow_steps)
     if checkpoints is not None:
-        if isinstance(checkpoints, bool) or not isinstance(checkpoints, int) or not 0 < checkpoints < 1 << 16:
-            raise _lathe.fail("E0917", f"checkpoints are a number from 1 to 65535, not {checkpoints!r}", [], "checkpoints=8")
         options.append(f"checkpoint: {checkpoints}")
     text, name, size = kernel.source().rstrip(), f"{kernel.name}_{rule}", "K"
     while re.search(rf"\b{re.escape(name)}\b", text):
@@ -345,21 +356,21 @@ def _along(derive: Callable[..., Kernel], kernel: Kernel, wrt: Names, of: Names,
     directions is not shown to write all of its results, as where only one branch of a condition on data does."""
     made = {True: derive(kernel, wrt, of, directions=True, **how)}
 
-    def product(directions: bool, *args: Any) -> Any:
+    def product(place: Host, directions: bool, *args: Any) -> Any:
         found = made[directions](*args)
-        return np.asarray(found[-1] if isinstance(found, tuple) else found)
+        return place.made(found[-1] if isinstance(found, tuple) else found)
 
-    def products(*args: Any) -> Any:
+    def products(place: Host, *args: Any) -> Any:
         if False not in made:
             try:
-                return product(True, *args)
+                return product(place, True, *args)
             except LatheError as e:
                 if e.code != "E0502":
                     raise
                 made[False] = derive(kernel, wrt, of, **how)
         *others, seeds = args
-        columns = [np.copy(seeds[..., k]) if seeds.ndim > 1 else seeds[k] for k in range(seeds.shape[-1])]
-        return np.stack([product(False, *others, column) for column in columns], axis=-1)
+        columns = (place.column(seeds, k) for k in range(seeds.shape[-1]))
+        return place.stacked([product(place, False, *others, column) for column in columns])
 
     return products
 

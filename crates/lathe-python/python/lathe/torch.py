@@ -217,7 +217,7 @@ class Operator(torch.library.CustomOpDef):  # type: ignore[misc]
     def _batched(self, info: Any, dims: tuple[Any, ...], *args: Any) -> Any:
         """One call for each element of the batch, into results that are made once."""
         parts = [a if d is None else a.movedim(d, 0) for a, d in zip(args, dims)]
-        calls = [self(*(p if d is None else p[n] for p, d in zip(parts, dims))) for n in range(info.batch_size)]
+        calls = [self(*(p if d is None else _dense(p[n]) for p, d in zip(parts, dims))) for n in range(info.batch_size)]
         if not calls:
             # Of no element nothing is computed, but its shape is.
             one = self._fake(*(torch.empty(p.shape[1:], dtype=p.dtype, device="meta") if d is not None else p
@@ -255,7 +255,8 @@ class _Derivative:
             empty = operator._fake(*inputs)
             made = empty if isinstance(empty, tuple) else (empty,)
             given = tuple(torch.zeros_like(e) if g is None else g for g, e in zip(given, made))
-        seeds = [g for g, n in zip(given, results) if n in of]
+        # Autograd hands on what is expanded, transposed or part of something else.
+        seeds = [_dense(g) for g, n in zip(given, results) if n in of]
         back = self._made(*inputs, *seeds)
         found = dict(zip(wrt, back if isinstance(back, tuple) else (back,)))
         return tuple(found.get(n) for n, _, _, _ in operator._inputs)
@@ -369,6 +370,15 @@ def _has_tangent(a: torch.Tensor) -> bool:
     if forward_ad._current_level < 0:
         return False
     return forward_ad.unpack_dual(a).tangent is not None
+
+
+def _dense(a: torch.Tensor) -> torch.Tensor:
+    """A tensor on a device as kernels there read it: in row-major order without gaps, where memory is aligned."""
+    if a.device.type == "cpu" or a.is_meta or isinstance(a, torch._subclasses.FakeTensor):
+        return a
+    a = a.resolve_conj().resolve_neg().contiguous()
+    plain = type(a) in _MEMORY and torch._C._functorch.maybe_current_level() is None
+    return a.clone() if plain and a.data_ptr() % 16 else a
 
 
 def _elsewhere(name: str, a: torch.Tensor) -> Exception:
