@@ -4,17 +4,21 @@
     benches/.env/python/bin/python benches/bench.py            every row
     benches/.env/python/bin/python benches/bench.py gemm dot   rows whose name contains one of the words
     ... --threads 1 --rounds 15 --json out.json
+    ... --avx2                                 Lathe and its rivals held to AVX2
+    ... --together 7                           as many rows beside each other as 7 cores take; those that memory limits alone
 
 Every candidate is checked against numpy before it is timed. A short call is repeated until 5 ms have passed. A
 row's figure is the median of the per-round ratios (best rival's time / Lathe's time, the best rival being the
 one with the smallest median), with the 95 % interval of that median.
 """
-import argparse, json, math, os, random, statistics, subprocess, sys, time
+import argparse, json, math, os, random, statistics, sys, time
 
-from interleaved import commit, everywhere, held, misses
+import workers
+from interleaved import commit, everywhere, held, instruction_set, machine, misses
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-ENV = os.path.join(HERE, ".env")
+# What the names of rows that arithmetic limits say; memory limits the others.
+ARITHMETIC = ("gemm", "matmul")
 
 
 def all_rows():
@@ -85,8 +89,9 @@ def through_python(call, seconds, calls):
 
 def child(name, threads, rounds):
     row = all_rows()[name](threads)
+    workers.wait_to_go()
     times = measure(row["candidates"], rounds)
-    print(json.dumps({"row": name, "threads": threads, "commit": commit(), "unit": row["unit"], "goal": row["goal"], "peak": row.get("peak"),
+    print(json.dumps({"row": name, "threads": threads, "commit": commit(), "instructions": instruction_set(), "machine": machine(), "unit": row["unit"], "goal": row["goal"], "peak": row.get("peak"),
                       **beside(times, row["work"])}))
 
 
@@ -111,6 +116,9 @@ def main():
     p.add_argument("--threads", type=int, choices=[1, 2])
     p.add_argument("--rounds", type=int, default=15)
     p.add_argument("--json")
+    p.add_argument("--avx2", action="store_true")
+    p.add_argument("--together", type=int, metavar="CORES")
+    p.add_argument("--limit", type=float, default=float("inf"), help="begins no row after so many seconds")
     p.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     a = p.parse_args()
     sys.path.insert(0, HERE)
@@ -120,26 +128,36 @@ def main():
     names = [n for n in all_rows() if not a.words or any(w in n for w in a.words)]
     if not names:
         sys.exit("no row has that name; rows: " + ", ".join(all_rows()))
-    for threads in [a.threads] if a.threads else [1, 2]:
-        for name in names:
-            env = dict(held(os.environ), OMP_NUM_THREADS=str(threads), TVM_NUM_THREADS=str(threads),
-                       OPENBLAS_NUM_THREADS=str(threads), HL_NUM_THREADS=str(threads), OMP_PROC_BIND="true")
-            cpus = "0" if threads == 1 else "0,1"
-            cmd = ["taskset", "-c", cpus, sys.executable, os.path.abspath(__file__), name, "--child",
-                   "--threads", str(threads), "--rounds", str(a.rounds)]
-            r = subprocess.run(cmd, env=env, capture_output=True, text=True)
-            lines = [l for l in r.stdout.splitlines() if l.startswith("{")]
-            if r.returncode or not lines:
-                print(f"{name} x{threads}: FAILED\n{r.stderr[-1500:]}")
-                continue
-            out = json.loads(lines[-1])
-            results.append(out)
-            show(out)
-    if a.json:
-        with open(a.json, "w") as f:
-            json.dump(results, f, indent=1)
+    if a.avx2:
+        os.environ["LATHE_BENCH_ISA"] = "AVX2"
+
+    def start(key, cpus):
+        name, threads = key
+        env = dict(held(os.environ), OMP_NUM_THREADS=str(threads), TVM_NUM_THREADS=str(threads),
+                   OPENBLAS_NUM_THREADS=str(threads), HL_NUM_THREADS=str(threads), OMP_PROC_BIND="true")
+        line = [sys.executable, os.path.abspath(__file__), name, "--child", "--threads", str(threads), "--rounds", str(a.rounds)]
+        return workers.Row(line, env, cpus, 300)
+
+    def done(key, text, error):
+        if error:
+            print(f"{key[0]} x{key[1]}: FAILED\n{error}", flush=True)
+            return
+        results.append(json.loads(text))
+        show(results[-1])
+        if a.json:
+            save(a.json, results)
+    streams = lambda name: not any(w in name for w in ARITHMETIC)
+    left = workers.run([((n, t), t, streams(n)) for t in ([a.threads] if a.threads else [1, 2]) for n in names], start, done, a.together, a.limit)
+    if left:
+        print(f"{left} rows were not begun")
     if not results:
         sys.exit("nothing was measured")
+
+
+def save(path, results):
+    with open(path + ".new", "w") as f:
+        json.dump(results, f, indent=1)
+    os.replace(path + ".new", path)
 
 
 def show(o):
@@ -147,7 +165,7 @@ def show(o):
           + (f"   ceiling {o['peak']:.1f} {o['unit']}" if o["peak"] else ""))
     for n, c in sorted(o["candidates"].items(), key=lambda x: x[1]["median_s"]):
         ratio = f"   {c['ratio']:.3f} of {o['best']} [{c['interval'][0]:.3f}..{c['interval'][1]:.3f}]" if "ratio" in c else ""
-        ratio += "   < goal" if "ratio" in c and misses(o["goal"], c["ratio"], c["rate"] / o["peak"] if o["peak"] else None) else ""
+        ratio += "   < goal" if "ratio" in c and misses(o["goal"], o["candidates"], n, o["best"], o["peak"]) else ""
         share = f" {c['rate'] / o['peak'] * 100:5.1f} %" if o["peak"] else ""
         print(f"  {n:22} {c['median_s'] * 1e3:10.3f} ms [{c['min_s'] * 1e3:.3f}..{c['max_s'] * 1e3:.3f}]"
               f" {c['rate']:8.1f} {o['unit']}{share}{ratio}")

@@ -1,6 +1,7 @@
 """Times of candidates that take turns, and where they come from."""
 
 import os
+import platform
 import re
 import statistics
 import subprocess
@@ -17,10 +18,23 @@ def everywhere():
 
 
 def commit():
-    """What was measured, as version control names it; with `-dirty` where files are not as they were committed."""
+    """What was measured, as version control names it; with `-dirty` where files are not as they were committed. Where there is no
+    version control, `LATHE_BENCH_COMMIT` says it."""
+    if os.environ.get("LATHE_BENCH_COMMIT"):
+        return os.environ["LATHE_BENCH_COMMIT"]
     here = os.path.dirname(os.path.abspath(__file__))
     said = subprocess.run(["git", "-C", here, "describe", "--always", "--dirty"], capture_output=True, text=True)
     return said.stdout.strip() or "unknown"
+
+
+def machine():
+    """The processor's name, and how many of them the machine has."""
+    try:
+        with open("/proc/cpuinfo") as f:
+            model = re.search(r"model name\s*: (.*)", f.read())
+    except OSError:
+        model = None
+    return f"{model[1] if model else platform.processor() or 'unknown processor'}, {os.cpu_count()} processors, {platform.system()}"
 
 
 def instruction_set():
@@ -56,14 +70,26 @@ def built(name):
     return f"{name}-avx2.so" if os.environ.get("LATHE_BENCH_ISA") == "AVX2" else f"{name}.so"
 
 
-def misses(goal, ratio, share=None):
-    """Whether a goal is not met: `>= 0.95` of the best rival, or `>= min(1.2 x best, 0.92 x roofline)` with the reached `share` of
-    the ceiling. Nothing is known of others."""
-    either = re.fullmatch(r">= min\(([\d.]+) x best, ([\d.]+) x roofline\)", goal)
+def misses(goal, candidates, name, best=None, peak=None):
+    """Whether a candidate of Lathe's does not meet a goal: `>= 0.95` of the best rival, `>= 1.0 over XLA`, `each >= 0.8`, `>= 0.85 of
+    copy`, which is the ceiling `peak`, or `>= min(1.2 x best, 0.92 x roofline)`, where one of the two is enough. Nothing is known of
+    others."""
+    mine = candidates[name]
+    to = lambda rival: candidates[rival]["median_s"] / mine["median_s"] if rival in candidates else None
+    reached = {"best": mine.get("ratio", to(best)), "C": to("C"), **dict.fromkeys(("roofline", "peak", "copy"), mine["rate"] / peak if peak else None)}
+    short = lambda factor, of: reached.get(of, to(of)) is not None and reached.get(of, to(of)) < float(factor)
+    either = re.search(r"min\(([\d.]+) x best, ([\d.]+) x (\w+)\)", goal)
     if either:
-        return ratio < float(either[1]) and (share or 0.0) < float(either[2])
+        return short(either[1], "best") and (short(either[2], either[3]) or reached[either[3]] is None)
+    each = re.search(r"each >= ([\d.]+)", goal)
+    if each:
+        return short(each[1], "best")
+    over = re.search(r">= ([\d.]+) over (\w+)", goal)
+    if over and over[2] in candidates:
+        return short(over[1], over[2])
+    copy = re.search(r">= ([\d.]+) of copy", goal)
     plain = re.match(r">= ([\d.]+)(?![\d.]* x)", goal)
-    return bool(plain) and ratio < float(plain[1])
+    return bool(plain) and short(plain[1], "best") or bool(copy) and short(copy[1], "copy")
 
 
 def rounds(candidates, n=15, at_least=2e-3, limit=60.0):

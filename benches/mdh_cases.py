@@ -4,17 +4,35 @@ A case gives `name -> call(times)`; every result is compared with numpy's before
 not have are not able to do it. `auto` is what the cost model chooses without measuring, `tuned` the stored winner of
 `lathe tune` (mdh_rows.py --tune).
 """
-import ctypes, os, time
+import ctypes, os, time, zlib
 import numpy as np
 import rows
 from mdh_rivals import by_halide_auto, by_metaschedule, contraction, convolution, convolution2d, seven_points
 from interleaved import HALIDE, instruction_set
-from rows import (CPUS, ENV, I, aligned, beside_nothing, blas, check, halide_nothing, harness, lib, llvm_cpu, peaks, ptr, read_peak, repeated, rivals,
+from rows import (CPUS, ENV, I, aligned, beside_nothing, blas, check, crates, halide_nothing, harness, lib, llvm_cpu, peaks, ptr, read_peak, repeated, rivals,
                   stream_peak, tvm_nothing, xla)
 
 LINEAR = "mdh/linear_algebra.lathe"
 OPENBLAS = "/usr/lib/x86_64-linux-gnu/openblas-pthread/libopenblas.so.0"
 BLAS, DEEP, STENCIL, TENSOR, PATTERN, FUSED = "linear algebra", "deep learning", "stencils", "CCSD(T)", "patterns", "fused"
+
+
+def openblas_version():
+    l = lib(OPENBLAS)
+    l.openblas_get_config.restype = ctypes.c_char_p
+    return l.openblas_get_config().decode().split()[1]
+
+
+def onednn_version():
+    l = lib("libdnnl.so.2")
+    l.dnnl_version.restype = ctypes.POINTER(ctypes.c_int * 3)
+    return ".".join(map(str, l.dnnl_version()[0]))
+
+
+def c_compiler():
+    l = rivals()
+    l.compiler.restype = ctypes.c_char_p
+    return l.compiler().decode()
 
 
 def sizes_text(sizes):
@@ -31,7 +49,8 @@ class Case:
 
     def wanted(self, name, ins):
         """numpy's result. What takes long to compute, and is not much longer to read, is kept."""
-        kept = os.path.join(ENV, "mdh-wanted", "".join(c if c.isalnum() else "-" for c in name) + ".npy")
+        which = zlib.crc32(b"".join(i.reshape(-1)[:1024].tobytes() for i in ins))
+        kept = os.path.join(ENV, "mdh-wanted", "".join(c if c.isalnum() else "-" for c in name) + f"-{which:08x}.npy")
         if os.path.exists(kept):
             return [np.load(kept)]
         start = time.perf_counter()
@@ -39,9 +58,15 @@ class Case:
         want = list(want) if isinstance(want, (list, tuple)) else [want]
         if time.perf_counter() - start > 1 and len(want) == 1 and np.asarray(want[0]).nbytes < 1 << 28:
             os.makedirs(os.path.dirname(kept), exist_ok=True)
-            np.save(kept + ".new.npy", want[0])
-            os.replace(kept + ".new.npy", kept)
+            new = f"{kept}.{os.getpid()}.npy"
+            np.save(new, want[0])
+            os.replace(new, kept)
         return want
+
+    def streams(self):
+        """Whether memory limits it: what comes from far away is worth fewer than ten operations a byte."""
+        far = getattr(self.arrays, "bytes", 0)
+        return self.unit == "GB/s" or self.unit == "GFLOP/s" and far > 1 << 22 and self.work < 10 * far
 
     def build(self, name, threads, others=()):
         """Candidates for one process, checked, ready to be timed: `auto`, and `others` by their parameters. `errors`: how
@@ -87,11 +112,19 @@ class Case:
         for g, w in zip(got, want):
             g, w = np.asarray(g).reshape(np.shape(w)), np.asarray(w)
             for field in g.dtype.names or [...]:
-                a, b = g[field].astype(np.float64), w[field].astype(np.float64)
-                check(name, a, b, self.tolerance)
-                scale = float(np.max(np.abs(b), initial=0, where=np.isfinite(b))) or 1.0
-                error = float(np.max(np.abs(a - b), initial=0, where=np.isfinite(b))) / scale
-                self.errors[name] = max(self.errors.get(name, 0.0), error)
+                scale, error = 0.0, 0.0
+                for a, b in zip(parts(g[field]), parts(w[field])):
+                    check(name, a, b, self.tolerance)
+                    finite = np.isfinite(b)
+                    scale = max(scale, float(np.max(np.abs(b), initial=0, where=finite)))
+                    error = max(error, float(np.max(np.abs(a - b), initial=0, where=finite)))
+                self.errors[name] = max(self.errors.get(name, 0.0), error / (scale or 1.0))
+
+
+def parts(a, cells=1 << 18):
+    """An array's numbers in double precision, in parts that a cache holds."""
+    flat = np.ascontiguousarray(a).reshape(-1)
+    return (flat[i:i + cells].astype(np.float64) for i in range(0, flat.size, cells))
 
 
 # ---- rivals ---------------------------------------------------------------------------------------
@@ -105,24 +138,32 @@ def by_einsum(spec):
     def make(ins, outs, threads):
         import opt_einsum
         e = opt_einsum.contract_expression(spec, *[i.shape for i in ins])
-        # The same way through Python to arrays of one element.
-        ones = [np.ones((1,) * i.ndim, i.dtype) for i in ins]
-        small, one = opt_einsum.contract_expression(spec, *[i.shape for i in ones]), np.ones((1,) * outs[0].ndim, outs[0].dtype)
-
-        def call():
-            outs[0][...] = e(*ins)
-
-        def empty():
-            one[...] = small(*ones)
-        return beside_nothing(call, empty), None
+        ones = single(ins)
+        return through_numpy(e, opt_einsum.contract_expression(spec, *[i.shape for i in ones]), ins, outs), None
     return make
+
+
+def single(arrays):
+    """Arrays of one element, for the same way through Python."""
+    return [np.ascontiguousarray(a[(slice(0, 1),) * a.ndim]) for a in arrays]
+
+
+def through_numpy(f, small, ins, outs):
+    """A call of numpy's, and `small` on one element, which costs what Python costs."""
+    ones = single(ins)
+    one = np.array(small(*ones))
+
+    def call():
+        outs[0][...] = f(*ins)
+
+    def empty():
+        one[...] = small(*ones)
+    return beside_nothing(call, empty)
 
 
 def by_numpy(f):
     def make(ins, outs, threads):
-        def call():
-            outs[0][...] = f(*ins)
-        return repeated(call), None
+        return through_numpy(f, f, ins, outs), None
     return make
 
 
@@ -176,7 +217,7 @@ def by_primitive(what, function, sizes):
 
 def by_gemm(m, n, k):
     def make(ins, outs, threads):
-        f = harness().l.rival_gemm_f32
+        f = crates().rival_gemm_f32
         args = (I(m), I(n), I(k), ptr(ins[0]), ptr(ins[1]), ptr(outs[0]), I(threads))
         return (lambda times=1: f(*args, I(times))), None
     return make
@@ -205,6 +246,7 @@ def floats(*shapes):
     def make(rng):
         *ins, out = shapes
         return [aligned(s, np.float32, rng=rng) for s in ins], [aligned(out, np.float32)]
+    make.bytes = sum(4 * int(np.prod(s)) for s in shapes)
     return make
 
 
@@ -413,12 +455,13 @@ def capsule(n, h, w, c, k, r, s, stride):
     p, q = (h - r) // stride + 1, (w - s) // stride + 1
 
     def want(image, f):
-        out = np.zeros((n, p, q, k, 4, 4), np.float32)
+        # As products of matrices: what is summed side by side.
+        rows, out = image.transpose(0, 1, 2, 4, 3, 5), np.zeros((n * p * q * 4, k * 4), np.float32)
         for y in range(r):
             for x in range(s):
-                part = image[:, y:y + stride * (p - 1) + 1:stride, x:x + stride * (q - 1) + 1:stride]
-                out += np.einsum("npqcim,kcmj->npqkij", part, f[:, y, x], optimize=True)
-        return out
+                part = rows[:, y:y + stride * (p - 1) + 1:stride, x:x + stride * (q - 1) + 1:stride]
+                out += part.reshape(-1, c * 4) @ f[:, y, x].transpose(1, 2, 0, 3).reshape(c * 4, k * 4)
+        return out.reshape(n, p, q, 4, k, 4).transpose(0, 1, 2, 4, 3, 5)
 
     def jax_capsule(image, f):
         import jax.numpy as jnp

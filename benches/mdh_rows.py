@@ -8,21 +8,25 @@
     ... mdh_rows.py --decisions 600                                        what 60 s find beside what 600 s find
     ... mdh_rows.py --limit 80                                             begins no row after 80 seconds
     ... mdh_rows.py --avx2                                                 the same rows, Lathe (`x86-64-v3`) and its rivals held to AVX2
+    ... mdh_rows.py --together 7                                           as many rows beside each other as 7 cores take, those that
+                                                                           memory limits alone
+    ... mdh_rows.py --results FILE                                         keeps them there, and writes the table only with --table
     ... mdh_rows.py --table                                                only writes the table
 
-Results are kept in mdh-results.json row by row, so that every run goes on where the last one ended; the table is
+Results are kept in mdh-results.json (or where `--results` says) row by row, so that every run goes on where the last one ended; the table is
 docs/mdh-results.md. Each row is a process of its own, tied to its processors; candidates take turns in rounds of random
 order (see bench.py). A figure is the median of the ratios per round to the best rival, with its 95 % interval. A row ends
 when the means of Lathe and of the best rival are known to 5 % with 99 % confidence, or when its time is over.
 """
-import argparse, json, math, os, platform, re, subprocess, sys, time
-from interleaved import CORETYPE, commit, instruction_set, misses
-from mdh_search import NAMED, all_of, long_search, process, rival, said, said_rival, tune
+import argparse, json, math, os, re, subprocess, sys, time
+import workers
+from interleaved import CORETYPE, commit, instruction_set, machine, misses
+from mdh_search import NAMED, all_of, environment, long_search, process, rival, said, said_rival, tune
 from mdh_table import table
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ENV = os.path.join(HERE, ".env")
-RESULTS = os.path.join(HERE, "mdh-results.json")
+RESULTS = os.environ.get("LATHE_BENCH_RESULTS") or os.path.join(HERE, "mdh-results.json")
 
 
 def load():
@@ -86,11 +90,13 @@ def child(name, threads, rounds, seconds):
     tuned = load()["tuned"].get(key_of(name, threads), {})
     row = case.build(name, threads, {"tuned": tuned["params"]} if tuned.get("params") else {})
     made = time.perf_counter() - begin
+    workers.wait_to_go()
+    begin = time.perf_counter()
     out = timed(row, rounds, seconds)
     from mdh_rivals import searched
     trials = next((s["trials"] for s in (searched(name, t) for t in (threads, 3 - threads)) if s), None) if case.tvm else None
-    print(json.dumps({"threads": threads, "commit": commit(), "instructions": instruction_set(), "trials": trials, "group": case.group, "unit": row["unit"], "goal": row["goal"], "peak": row["peak"],
-                      "failed": row["failed"], "made_s": made, "took_s": time.perf_counter() - begin, **out}))
+    print(json.dumps({"threads": threads, "commit": commit(), "instructions": instruction_set(), "machine": machine(), "trials": trials, "group": case.group, "unit": row["unit"], "goal": row["goal"], "peak": row["peak"],
+                      "failed": row["failed"], "made_s": made, "took_s": made + time.perf_counter() - begin, **out}))
 
 
 def decisions_child(name, threads):
@@ -144,16 +150,20 @@ def decisions(results, long, short, limit):
 def versions():
     """Rivals with their versions and the instructions that they use here."""
     import importlib.metadata as meta
-    have = lambda n: meta.version(n)
-    dpkg = lambda n: subprocess.run(["dpkg-query", "-W", "-f", "${Version}", n], capture_output=True, text=True).stdout or "?"
-    cargo = open(os.path.join(HERE, "harness", "Cargo.lock")).read()
+
+    def have(package):
+        try:
+            return meta.version(package)
+        except meta.PackageNotFoundError:
+            return "(not there)"
+    cargo = open(os.path.join(HERE, "crates", "Cargo.lock")).read()
     crate = lambda n: re.search(rf'name = "{n}"\nversion = "([^"]+)"', cargo).group(1)
-    gcc = subprocess.run(["gcc", "-dumpfullversion"], capture_output=True, text=True).stdout.strip()
+    from mdh_cases import c_compiler, onednn_version, openblas_version
     from mdh_rivals import BATCH, POPULATION
-    isa = instruction_set()
     from interleaved import held
+    isa = instruction_set()
     flags = held(os.environ).get("XLA_FLAGS", "").strip()
-    return {"OpenBLAS": f"{dpkg('libopenblas0-pthread')}, OPENBLAS_CORETYPE={CORETYPE[isa]} ({isa})", "oneDNN": f"{dpkg('libdnnl2')} ({isa})",
+    return {"OpenBLAS": f"{openblas_version()}, OPENBLAS_CORETYPE={CORETYPE[isa]} ({isa})", "oneDNN": f"{onednn_version()} ({isa})",
             "gemm": f"{crate('gemm')} ({isa})",
             "XLA": f"jax {have('jax')} ({isa}), compiled for the row's sizes, {f'XLA_FLAGS={flags}' if flags else 'no XLA_FLAGS'}, as many threads as the "
             "process has processors",
@@ -161,7 +171,7 @@ def versions():
             f"batches of {BATCH}, a population of {POPULATION}, for this CPU ({isa}); trials are in the table of rows",
             "Halide": f"{have('halide')}, scheduled by hand ({isa})",
             "Halide auto": f"{have('halide')}, the fastest of Mullapudi2016, Adams2019 and Li2018 ({isa})", "numpy": have("numpy"), "opt_einsum": have("opt_einsum"),
-            "numba": f"{have('numba')} (LLVM, for this CPU)", "C": f"gcc {gcc} -O3 -march=native, written with GCC's vectors and streaming stores ({isa})"}
+            "numba": f"{have('numba')} (LLVM, for this CPU)", "C": f"{c_compiler()}, written with GCC's vectors and streaming stores ({isa})"}
 
 
 def main():
@@ -175,12 +185,18 @@ def main():
     p.add_argument("--tune-rivals", type=int, metavar="SECONDS")
     p.add_argument("--decisions", type=int, metavar="SECONDS", help="of the long searches; --tune says the short one's, 60 if not given")
     p.add_argument("--again", action="store_true")
+    p.add_argument("--together", type=int, metavar="CORES", help="measure rows beside each other on so many cores")
+    p.add_argument("--results", metavar="FILE")
     p.add_argument("--table", action="store_true")
     p.add_argument("--avx2", action="store_true", help="hold Lathe and its rivals to AVX2")
     p.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     p.add_argument("--decisions-child", action="store_true", help=argparse.SUPPRESS)
     a = p.parse_args()
     sys.path.insert(0, HERE)
+    if a.results:
+        global RESULTS
+        # Rows in processes of their own read it, too.
+        RESULTS = os.environ["LATHE_BENCH_RESULTS"] = os.path.abspath(a.results)
     if a.avx2:
         os.environ["LATHE_BENCH_ISA"] = "AVX2"
         if a.tune or a.tune_rivals or a.decisions:
@@ -193,8 +209,6 @@ def main():
     results = load()
     if not a.table:
         results.setdefault("versions", {})[instruction_set()] = versions()
-        model = re.search(r"model name\s*: (.*)", open("/proc/cpuinfo").read()).group(1)
-        results["machine"] = f"{model}, {os.cpu_count()} processors of a virtual machine, {platform.system()}"
     wanted = [] if a.table else [(n, t) for n in CASES if not a.words or n in a.words or any(w in n for w in a.words)
                                  for t in ([a.threads] if a.threads else [1, 2])]
     if a.decisions:
@@ -205,7 +219,8 @@ def main():
         left = tune_rivals(wanted, a)
     else:
         left = measure_rows(wanted, results, a)
-    table(results, list(CASES))
+    if a.table or not a.results:
+        table(results, list(CASES))
     if left:
         print(f"{left} rows are left: run it again")
 
@@ -220,45 +235,46 @@ def tune_rows(wanted, results, a):
         results["rows"].pop(key_of(name, threads), None)
         save(results)
         return said(found)
-    return all_of(rows, work, a.limit)
+    return all_of(rows, work, a.limit, a.together)
 
 
 def tune_rivals(wanted, a):
     from mdh_cases import CASES
     from mdh_rivals import searched
     rows = [(n, t) for n, t in wanted if CASES[n]().tvm and (a.again or searched(n, t) is None)]
-    return all_of(rows, lambda name, threads, cpus: said_rival(rival(name, threads, a.tune_rivals, cpus)), a.limit)
+    return all_of(rows, lambda name, threads, cpus: said_rival(rival(name, threads, a.tune_rivals, cpus)), a.limit, a.together)
 
 
 def measure_rows(wanted, results, a):
-    rows = [(n, t) for n, t in wanted if a.again or key_of(n, t) not in results["rows"]]
-    start = time.time()
-    for at, (name, threads) in enumerate(rows):
-        key, spent = key_of(name, threads), time.time() - start
-        if spent > a.limit:
-            return len(rows) - at
-        try:
-            row = rows_of([name, "--child", "--rounds", str(a.rounds), "--seconds", str(a.seconds)], threads, 300)
-        except subprocess.TimeoutExpired:
-            print(f"{key}: took too long", flush=True)
-            continue
-        except RuntimeError as e:
-            print(f"{key}: FAILED\n{e}", flush=True)
-            continue
-        results["rows"][key] = {"name": name, **row}
+    from mdh_cases import CASES
+    rows = {key_of(n, t): (n, t) for n, t in wanted if a.again or key_of(n, t) not in results["rows"]}
+    begin, ended = time.time(), []
+
+    def start(key, cpus):
+        name, threads = rows[key]
+        line = [sys.executable, os.path.abspath(__file__), name, "--child", "--rounds", str(a.rounds), "--seconds", str(a.seconds),
+                "--threads", str(threads)]
+        return workers.Row(line, environment(threads), cpus, 300)
+
+    def done(key, text, error):
+        ended.append(key)
+        if error:
+            print(f"{key}: FAILED\n{error}", flush=True)
+            return
+        row = results["rows"][key] = {"name": rows[key][0], **json.loads(text)}
         save(results)
-        show(key, results["rows"][key])
-        spent = time.time() - start
-        print(f"  [{at + 1}/{len(rows)}, {row['took_s']:.0f} s of them {row['made_s']:.0f} s before the clock; "
-              f"{spent / (at + 1) * (len(rows) - at - 1) / 60:.0f} min left]", flush=True)
-    return 0
+        show(key, row)
+        spent = time.time() - begin
+        print(f"  [{len(ended)}/{len(rows)}, {row['took_s']:.0f} s of them {row['made_s']:.0f} s before the clock; "
+              f"{spent / len(ended) * (len(rows) - len(ended)) / 60:.0f} min left]", flush=True)
+    return workers.run([(k, t, CASES[n]().streams()) for k, (n, t) in rows.items()], start, done, a.together, a.limit)
 
 
 def show(key, r):
     print(f"\n{key}   goal {r['goal']}   ceiling {r['peak']:.1f} {r['unit']}")
     for n, c in sorted(r["candidates"].items(), key=lambda x: x[1]["median_s"]):
         ratio = f"   {c['ratio']:.3f} of {r['best']} [{c['interval'][0]:.3f}..{c['interval'][1]:.3f}]" if "ratio" in c else ""
-        ratio += "   < goal" if "ratio" in c and misses(r["goal"], c["ratio"], c["rate"] / r["peak"]) else ""
+        ratio += "   < goal" if "ratio" in c and misses(r["goal"], r["candidates"], n, r["best"], r["peak"]) else ""
         print(f"  {n:14} {c['median_s'] * 1e3:10.3f} ms [{c['min_s'] * 1e3:.3f}..{c['max_s'] * 1e3:.3f}] {c['rate']:8.1f} {r['unit']}{ratio}")
     for n, why in r["failed"].items():
         print(f"  {n:14} failed: {why}")

@@ -1,9 +1,11 @@
 """Searching for mdh_rows.py: `lathe tune` and TVM's MetaSchedule for all rows, and how good what a minute finds is.
 
-Searches with one thread run two at a time, one per processor; those with two threads alone.
+Searches with one thread run two at a time, one per core, those with two threads alone; more beside each other where the machine
+has more cores and is said to be used for it (`--together`).
 """
 import itertools, json, os, queue, shutil, signal, subprocess, sys, tempfile, threading, time
 from interleaved import held
+from workers import cores
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ENV = os.path.join(HERE, ".env")
@@ -100,8 +102,9 @@ def said_rival(d):
     return f"{best}{d['trials']} measured in {d['at_s']:.0f} s"
 
 
-def all_of(rows, work, limit):
-    """`work(name, threads, cpus)` for all rows, which tells what is shown; the number of rows that were not begun."""
+def all_of(rows, work, limit, together=None):
+    """`work(name, threads, cpus)` for all rows, on as many cores as are said, which tells what is shown; the number of rows that were
+    not begun."""
     begin, lock, done, left = time.time(), threading.Lock(), itertools.count(1), [0]
     one, two = [r for r in rows if r[1] == 1], [r for r in rows if r[1] == 2]
     # One that memory limits beside one that it does not.
@@ -135,7 +138,9 @@ def all_of(rows, work, limit):
                 rest = singles * mean(1) / 2 + (ahead - singles) * mean(2)
                 print(f"[{n}/{len(rows)}, {rest / 60:.0f} min left] {name} x{threads}: {text}", flush=True)
 
-    for group, workers in ((paired, ["0", "1"]), (two, ["0,1"])):
+    have = [str(c) for c in cores()[:together or 2]]
+    pairs = [",".join(p) for p in zip(have[::2], have[1::2])] or have
+    for group, workers in ((paired, have), (two, pairs if together else pairs[:1])):
         waiting = queue.Queue()
         for r in group:
             waiting.put(r)

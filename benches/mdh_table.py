@@ -38,15 +38,32 @@ def origin(r):
     return r.get("commit") or "older rivals, **to be measured again**"
 
 
+def machines(results, keys):
+    """The machines that rows were measured on, in the order in which they come."""
+    out = []
+    for k in keys:
+        if machine_of(results, k) not in out:
+            out.append(machine_of(results, k))
+    return out
+
+
+def machine_of(results, key):
+    return results["rows"][key].get("machine") or results.get("machine", "unknown")
+
+
 def short(r):
     """What is said of a goal that `auto`, which is what runs by default, does not meet."""
     c = r["candidates"].get("lathe auto", {})
-    return ", **missed**" if "ratio" in c and misses(r["goal"], c["ratio"], c["rate"] / r["peak"]) else ""
+    return ", **missed**" if "ratio" in c and misses(r["goal"], r["candidates"], "lathe auto", r["best"], r["peak"]) else ""
+
+
+def letter(n):
+    return "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[n % 26]
 
 
 def speed(results, keys):
-    rows, geo = results["rows"], {}
-    out = ["| row | threads | instructions | auto | tuned | best rival | of the ceiling | goal | commit |", "|---|---|---|---|---|---|---|---|---|"]
+    rows, geo, places = results["rows"], {}, machines(results, keys)
+    out = ["| row | threads | instructions | auto | tuned | best rival | of the ceiling | goal | measured |", "|---|---|---|---|---|---|---|---|---|"]
     for key in keys:
         r = rows[key]
         mine = [c for n, c in r["candidates"].items() if n.startswith("lathe")]
@@ -56,7 +73,7 @@ def speed(results, keys):
         searched = f" ({r['trials']} trials)" if best == "TVM MetaSchedule" and r.get("trials") is not None else ""
         rival = f"{best}{searched}, {rival['median_s'] * 1e3:.3g} ms [{rival['min_s'] * 1e3:.3g}..{rival['max_s'] * 1e3:.3g}]" if rival else "–"
         ceiling = f"{max(c['rate'] for c in mine) / r['peak'] * 100:.0f} % of {r['peak']:.0f} {r['unit']}" if mine and r["unit"] != "Gpairs/s" else "–"
-        out.append(f"| {r['name']} | {r['threads']} | {r.get('instructions', 'AVX-512')} | {auto_cell(r)} | {tuned_cell(results, key, r)} | {rival} | {ceiling} | {r['goal']}{short(r)} | {origin(r)} |")
+        out.append(f"| {r['name']} | {r['threads']} | {r.get('instructions', 'AVX-512')} | {auto_cell(r)} | {tuned_cell(results, key, r)} | {rival} | {ceiling} | {r['goal']}{short(r)} | {origin(r)}, {letter(places.index(machine_of(results, key)))} |")
         for n in ("lathe auto", "lathe tuned"):
             if "ratio" in r["candidates"].get(n, {}):
                 geo.setdefault((r["group"], r["threads"], r.get("instructions", "AVX-512")), {}).setdefault(n, []).append(r["candidates"][n]["ratio"])
@@ -154,7 +171,9 @@ def table(results, order):
     keys = sorted(rows, key=place)
     out = ["# Homomorphisms: comparison with other systems", "", "Made by `benches/mdh_rows.py`; do not edit.", ""]
     if rows:
-        out += [f"Machine: {results.get('machine', '?')}. Each figure is the median of the ratios per round, best rival's time over Lathe's "
+        out += [f"* Machine {letter(n)}: {place}." for n, place in enumerate(machines(results, keys))]
+        out += ["", "The last column says the commit and the machine of each row. "
+                "Each figure is the median of the ratios per round, best rival's time over Lathe's "
                 "(above 1: Lathe is faster), with the interval that holds the median with 95 % probability. *auto* is what the cost model "
                 "chooses without measuring, *tuned* what `lathe tune --budget 60s` found from there; if there is nothing to tune, only auto "
                 "is shown. The ceiling is that of fused multiply-adds, of a copy that bypasses the caches, or, if almost nothing is written, of reading; all measured together with the row. Of calls under 0.2 ms through Python (XLA, TVM, Halide, numba, einsum), one that does nothing is taken off. Every result was compared with numpy's.", "", *speed(results, keys)]
@@ -166,9 +185,12 @@ def table(results, order):
     versions = results.get("versions", {})
     sets = [v for v in versions.values() if isinstance(v, dict)] or [versions]
     out += sorted({f"| {n} | {v} |" for each in sets for n, v in each.items() if isinstance(v, str)})
-    missing = {(r["name"], r["threads"], n): why for r in rows.values() for n, why in r["failed"].items()}
+    missing = {}
+    for k in keys:
+        for n, why in rows[k]["failed"].items():
+            missing.setdefault((n, why), []).append(k)
     if missing:
         out += ["", "What did not run:", ""]
-        out += [f"* {row}, {threads} thread{'s' if threads > 1 else ''}: {n}: {why}" for (row, threads, n), why in sorted(missing.items())]
+        out += [f"* {n}, {', '.join(of) if len(of) <= 8 else f'{len(of)} rows'}: {why}" for (n, why), of in sorted(missing.items())]
     with open(TABLE, "w") as f:
         f.write("\n".join(out) + "\n")

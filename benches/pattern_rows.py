@@ -160,7 +160,7 @@ def stencil(kernel, file, shapes, scalars, c, wanted, goal, n, loop="../benches/
         for a in ins:
             a[...] = rng.uniform(1, 2, a.shape)
         dims = len(shapes[0])
-        names = ("lathe", "loop kernel", "C, AVX-512")
+        names = ("lathe", "loop kernel", "C")
         outs = {name: aligned((n,) * dims, np.float32) for name in names}
         numbers = [number(v) for v in scalars]
         h, f = harness(), getattr(rivals(), c)
@@ -169,7 +169,7 @@ def stencil(kernel, file, shapes, scalars, c, wanted, goal, n, loop="../benches/
         candidates = {
             "lathe": h.kernel(f"patterns/{file}.lathe:{kernel}", "fast", threads, ins + numbers + [outs["lathe"]]),
             "loop kernel": h.kernel(f"{loop}:{kernel}", "fast", threads, ins + numbers + [outs["loop kernel"]]),
-            "C, AVX-512": repeated(lambda: f(*args)),
+            "C": repeated(lambda: f(*args)),
         }
         want = wanted(*(a.astype(np.float64) for a in ins), *scalars)
         for name in names:

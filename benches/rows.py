@@ -31,10 +31,10 @@ def lib(path):
 
 
 class Harness:
-    """Lathe, `gemm` and `faer` behind one C interface (harness/src/lib.rs)."""
+    """Lathe behind a C interface (harness/src/lib.rs)."""
 
     def __init__(self):
-        self.l = lib(os.path.join(ENV, built("harness")))
+        self.l = lib(os.path.join(ENV, "harness.so"))
         self.l.lathe_open.restype = P
         self.l.lathe_open.argtypes = [ctypes.c_char_p] * 2 + [I, ctypes.c_char_p]
         self.l.lathe_bind.restype = P
@@ -85,7 +85,7 @@ def aligned(shape, dtype, fill=None, rng=None):
     off = -raw.ctypes.data % 4096
     a = raw[off:off + n].view(dtype).reshape(shape)
     if rng is not None:
-        a[...] = rng.standard_normal(shape).astype(dtype)
+        a[...] = rng.standard_normal(shape, dtype) if dtype in (np.float32, np.float64) else rng.standard_normal(shape).astype(dtype)
     return a
 
 
@@ -137,6 +137,16 @@ def read_peak(threads):
             rates.append(4 * n / (time.perf_counter() - t))
         medians.append(float(np.median(rates)) / 1e9)
     return max(medians)
+
+
+CRATES = None
+
+
+def crates():
+    """`gemm` and `faer` (crates/src/lib.rs)."""
+    global CRATES
+    CRATES = CRATES or lib(os.path.join(ENV, built("crates")))
+    return CRATES
 
 
 RIVALS = None
@@ -277,7 +287,7 @@ def gemm_row(m, n, k, dtype, goal, target="gemm.lathe:gemm"):
             candidates["oneDNN"] = onednn(a, b, out("oneDNN"))
         suffix = "f32" if dtype == np.float32 else "f64"
         for rival in ["gemm", "faer"]:
-            f = getattr(h.l, f"rival_{rival}_{suffix}")
+            f = getattr(crates(), f"rival_{rival}_{suffix}")
             c = out(rival)
             args = (I(m), I(n), I(k), ptr(a), ptr(b), ptr(c), I(threads))
             candidates[rival] = lambda times=1, f=f, args=args: f(*args, I(times))
@@ -323,9 +333,9 @@ def memory_row(target, goal, arrays, rival, work, verify, tolerance):
         h, l = harness(), rivals()
         candidates = {
             "lathe": h.kernel(target, "fast", threads, ins + mine),
-            "C, AVX-512": repeated(rival(l, ins, theirs, threads)),
+            "C": repeated(rival(l, ins, theirs, threads)),
         }
-        for name, got in (("lathe", mine), ("C, AVX-512", theirs)):
+        for name, got in (("lathe", mine), ("C", theirs)):
             candidates[name]()
             check(name, got[0], verify(ins), tolerance)
         return dict(candidates=candidates, keep=(ins, mine, theirs), work=work, unit="GB/s", goal=goal, peak=stream_peak(threads))

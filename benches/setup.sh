@@ -42,9 +42,10 @@ fi
 if [ -n "$(find rivals -name '*.[ch]' -newer "$root/rivals-avx2.so" 2>/dev/null)" ] || [ ! -e "$root/rivals-avx2.so" ]; then
   gcc -O3 -march=x86-64-v3 -fopenmp -shared -fPIC -Wall -o "$root/rivals-avx2.so" rivals/*.c -ldnnl -lm
 fi
-target=${CARGO_TARGET_DIR:-harness/target}
-(cd harness && cargo build --release --quiet --no-default-features)
-cp "$target/release/libharness.so" "$root/harness-avx2.so"
 (cd harness && cargo build --release --quiet)
-cp "$target/release/libharness.so" "$root/harness.so"
+cp "${CARGO_TARGET_DIR:-harness/target}/release/libharness.so" "$root/harness.so"
+(cd crates && cargo build --release --quiet --no-default-features)
+cp "${CARGO_TARGET_DIR:-crates/target}/release/libcrates.so" "$root/crates-avx2.so"
+(cd crates && cargo build --release --quiet)
+cp "${CARGO_TARGET_DIR:-crates/target}/release/libcrates.so" "$root/crates.so"
 echo "rivals are in $root"

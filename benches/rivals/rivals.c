@@ -15,6 +15,15 @@
 #define KEEP(x) __asm__ volatile("" : "+w"(x))
 #endif
 
+// What made this library, and for which instructions.
+const char *compiler(void) {
+#if defined(__AVX512F__)
+  return "gcc " __VERSION__ " -O3, AVX-512";
+#else
+  return "gcc " __VERSION__ " -O3, AVX2";
+#endif
+}
+
 // Independent chains of multiplications and additions, in one instruction where the machine has it; as many as 16 registers
 // hold. They are kept, because compilers drop what is not used. Returns the number of floating-point operations.
 double peak_f32(int64_t iterations) {

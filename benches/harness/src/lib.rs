@@ -1,6 +1,6 @@
-//! Lathe and the competing Rust crates behind one C interface, for `bench.py`.
+//! Lathe behind a C interface, for `bench.py`.
 
-use lathe::{compile, schedule, Build, Built, How, Machine, Pool, PoolOptions, Program};
+use lathe::{compile, schedule, Build, Built, How, Machine, Pool, Program};
 use std::cell::RefCell;
 use std::ffi::{c_char, c_void, CStr, CString};
 
@@ -80,7 +80,7 @@ fn open(target: &str, strategy: &str, threads: usize, sizes: &str) -> Result<Han
         .iter()
         .map(|p| p.array().map_or(lathe::ir::Type::F32, |b| b.elem.clone()))
         .collect();
-    Ok(Handle { built, pool: Pool::with_options(&PoolOptions { threads, pin: true }).map_err(|e| e.to_string())?, elem })
+    Ok(Handle { built, pool: Pool::new(threads).map_err(|e| e.to_string())?, elem })
 }
 
 /// A kernel with its arguments, as a program would keep them between calls.
@@ -193,52 +193,3 @@ pub unsafe extern "C" fn lathe_repeat(b: *mut c_void, times: i64) -> i32 {
         }
     }
 }
-
-fn parallelism(threads: i64) -> gemm::Parallelism {
-    if threads == 1 { gemm::Parallelism::None } else { gemm::Parallelism::Rayon(threads as usize) }
-}
-
-macro_rules! rivals {
-    ($gemm:ident, $faer:ident, $t:ty) => {
-        /// The crate `gemm` on dense row-major matrices.
-        ///
-        /// # Safety
-        /// The pointers lead to `m*k`, `k*n` and `m*n` elements.
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $gemm(m: i64, n: i64, k: i64, a: *const $t, b: *const $t, c: *mut $t, threads: i64, times: i64) {
-            let (m, n, k) = (m as usize, n as usize, k as usize);
-            for _ in 0..times {
-                // SAFETY: by the caller.
-                unsafe {
-                    gemm::gemm(
-                        m, n, k, c, 1, n as isize, false, a, 1, k as isize, b, 1, n as isize, 0.0, 1.0, false, false, false,
-                        parallelism(threads),
-                    );
-                }
-            }
-        }
-
-        /// The crate `faer` on dense row-major matrices.
-        ///
-        /// # Safety
-        /// As for the other.
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $faer(m: i64, n: i64, k: i64, a: *const $t, b: *const $t, c: *mut $t, threads: i64, times: i64) {
-            let (m, n, k) = (m as usize, n as usize, k as usize);
-            let par = if threads == 1 { faer::Par::Seq } else { faer::Par::rayon(threads as usize) };
-            for _ in 0..times {
-                // SAFETY: by the caller.
-                let (a, b, c) = unsafe {
-                    (
-                        faer::MatRef::from_raw_parts(a, m, k, k as isize, 1),
-                        faer::MatRef::from_raw_parts(b, k, n, n as isize, 1),
-                        faer::MatMut::from_raw_parts_mut(c, m, n, n as isize, 1),
-                    )
-                };
-                faer::linalg::matmul::matmul(c, faer::Accum::Replace, a, b, 1.0, par);
-            }
-        }
-    };
-}
-rivals!(rival_gemm_f32, rival_faer_f32, f32);
-rivals!(rival_gemm_f64, rival_faer_f64, f64);
