@@ -134,7 +134,7 @@ def main():
     def start(key, cpus):
         name, threads = key
         env = dict(held(os.environ), OMP_NUM_THREADS=str(threads), TVM_NUM_THREADS=str(threads),
-                   OPENBLAS_NUM_THREADS=str(threads), HL_NUM_THREADS=str(threads), OMP_PROC_BIND="true")
+                   OPENBLAS_NUM_THREADS=str(threads), HL_NUM_THREADS=str(threads), OMP_PROC_BIND="false")
         line = [sys.executable, os.path.abspath(__file__), name, "--child", "--threads", str(threads), "--rounds", str(a.rounds)]
         return workers.Row(line, env, cpus, 300)
 

@@ -16,8 +16,9 @@ NAMED = ["matmul 1024", "mcc resnet 1", "conv2d 4096", "jacobi3d 256", "ccsdt ab
 
 
 def environment(threads):
+    # Bound threads wait for the caller where it runs on the processor of one of them.
     return dict(held(os.environ), OMP_NUM_THREADS=str(threads), TVM_NUM_THREADS=str(threads),
-                OPENBLAS_NUM_THREADS=str(threads), HL_NUM_THREADS=str(threads), NUMBA_NUM_THREADS="2", OMP_PROC_BIND="true")
+                OPENBLAS_NUM_THREADS=str(threads), HL_NUM_THREADS=str(threads), NUMBA_NUM_THREADS="2", OMP_PROC_BIND="false")
 
 
 def process(arguments, threads, limit, cpus=None):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""docs/patterns-results.md from what `bench.py patterns --json FILE` wrote, one file or several.
+"""docs/patterns-results.md from what `bench.py patterns --json FILE` wrote, one file or several (pattern-results.json: the last ones).
 
     python3 benches/pattern_table.py FILE...
 """
