@@ -5,7 +5,7 @@ accumulates. Writes docs/derivatives-results.md.
 
     python3 benches/derivative_rows.py [--json FILE | --from FILE…] [--lathe COMMAND] [--trees FOLDER] [--threads N] [SECTION…]
 
-Sections are ratios, order, norm, libraries, repeats. Runs are interleaved; times are the shortest of some rounds. Trees that the
+Sections are ratios, order, norm, tapes, libraries, repeats. Runs are interleaved; times are the shortest of some rounds. Trees that the
 command line makes are kept in FOLDER; where they all are, no command is needed.
 """
 
@@ -148,6 +148,9 @@ def arguments(kernel: Any, sizes: dict[str, int], given: dict[str, Any], seed: i
             made.append(mesh()[0] + 0.05 * random.random(shape))
         elif "corner" in given and name == "volume":
             made.append(np.ones(shape))
+        elif "T" in given and name == "c":
+            # Steps of heat that stay finite.
+            made.append(0.25 * random.random(shape).astype(dtype))
         else:
             made.append((random.random(shape) + (0.1 if dtype == np.float64 else 0)).astype(dtype)[()])
     return made
@@ -203,13 +206,14 @@ def ratios(threads: int, rows: list[dict[str, Any]], save: Callable[[], None]) -
     for name, (sizes, given, wrt, kind) in RATIOS.items():
         try:
             f = lathe.load(EXAMPLES / f"{name}.lathe", f"{name}_f64" if name in ("kmeans", "logsumexp") else name)
-            d = lathe.vjp(f, wrt.split(","), value=True)
-            a, b = arguments(f, sizes, given), arguments(d, sizes, given)
+            d, g = (lathe.vjp(f, wrt.split(","), value=value) for value in (True, False))
+            all_ = [(k, arguments(k, sizes, given)) for k in (f, d, g)]
             counts = [1] if threads == 1 else [1, 2, threads] if threads > 2 else [1, 2]
-            times = shortest([bound(k, args, t, specialize=sizes) for t in counts for k, args in ((f, a), (d, b))])
+            times = shortest([bound(k, args, t, specialize=sizes) for t in counts for k, args in all_])
+            p_s, both_s, alone_s = times[::3], times[1::3], times[2::3]
             rows.append({"kernel": name, "kind": kind, "sizes": {**sizes, **{k: v for k, v in given.items() if not isinstance(v, str)}},
-                         "threads": counts, "primal_s": times[::2], "gradient_s": times[1::2]})
-            print(name, *(f"{t}: {p * 1e3:.3f} {g * 1e3:.3f} ms {g / p:.2f};" for t, p, g in zip(counts, times[::2], times[1::2], strict=True)), flush=True)
+                         "threads": counts, "primal_s": p_s, "gradient_s": both_s, "alone_s": alone_s})
+            print(name, *(f"{t}: {p * 1e3:.3f} {b * 1e3:.3f} {a * 1e3:.3f} ms {b / p:.2f} {a / p:.2f};" for t, p, b, a in zip(counts, p_s, both_s, alone_s, strict=True)), flush=True)
         except Exception as e:
             rows.append({"kernel": name, "error": f"{type(e).__name__}: {e}"[:300]})
             print(name, rows[-1]["error"], flush=True)
@@ -247,6 +251,20 @@ def order(where: Path, command: str) -> list[dict[str, Any]]:
         except Exception as e:
             rows.append({"kernel": name, "error": f"{type(e).__name__}: {e}"[:300]})
             print(name, rows[-1]["error"], flush=True)
+    return rows
+
+
+def tapes(where: Path, command: str) -> list[dict[str, Any]]:
+    """What is kept between the sweeps beside everything that the reverse sweep needs and that is gone by then, in bytes, for the sizes of the ratios."""
+    rows = []
+    for name, (sizes, given, wrt, _) in RATIOS.items():
+        target = f"{EXAMPLES / name}.lathe:{name}" + ("_f64" if name in ("kmeans", "logsumexp") else "")
+        tree(where, command, target, ["--wrt", wrt], f"tape-{name}")
+        report = json.loads((where / f"tape-{name}.json").read_text())
+        known = {**sizes, **given, "index": int, "max": max, "min": min}
+        kept, everything = (eval(report[k]["expression"], {}, known) for k in ("tape_bytes", "everything_bytes"))
+        rows.append({"kernel": name, "kept": kept, "everything": everything})
+        print(rows[-1], flush=True)
     return rows
 
 
@@ -410,23 +428,28 @@ def text(report: dict[str, Any]) -> str:
              f"times are the shortest{', of the processor (other work ran beside)' if report.get('clock') == 'cpu' else ''}. {report['machine']}, {report['processors']} processors.", ""]
     if rows := report.get("ratios"):
         counts = max((r.get("threads", []) for r in rows), key=len)
-        lines += ["Kernel and derivative (results and cotangents together). The speed-up's ratio is that of the derivative over that of the kernel.", "",
+        lines += ["Kernel, and derivative: results and cotangents together, and cotangents alone (the ratio in parentheses). The speed-up's ratio is that",
+                  "of results and cotangents over that of the kernel.", "",
                   "| kernel | sizes | kernel, ms | derivative, ms | ratio | " + " | ".join(f"{t} threads: ratio | speed-up of kernel, derivative | ratio" for t in counts[1:]) + " |",
                   "|---|---|---|---|---|" + "---|---|---|" * (len(counts) - 1)]
         for r in rows:
             if "error" in r:
                 lines.append(f"| {r['kernel']} | {r['error']} |")
                 continue
-            p, g = r["primal_s"], r["gradient_s"]
-            cells = [f"{g[n] / p[n]:.2f} | {p[0] / p[n]:.2f}, {g[0] / g[n]:.2f} | {(g[0] / g[n]) / (p[0] / p[n]):.2f}" for n in range(1, len(p))]
+            p, g, a = r["primal_s"], r["gradient_s"], r["alone_s"]
+            cells = [f"{g[n] / p[n]:.2f} ({a[n] / p[n]:.2f}) | {p[0] / p[n]:.2f}, {g[0] / g[n]:.2f} | {(g[0] / g[n]) / (p[0] / p[n]):.2f}" for n in range(1, len(p))]
             sizes = " ".join(f"{k}={v}" for k, v in r["sizes"].items())
-            lines.append(f"| {r['kernel']} | {sizes} | {p[0] * 1e3:.3g} | {g[0] * 1e3:.3g} | {g[0] / p[0]:.2f} | " + " | ".join(cells) + " |")
+            lines.append(f"| {r['kernel']} | {sizes} | {p[0] * 1e3:.3g} | {g[0] * 1e3:.3g} | {g[0] / p[0]:.2f} ({a[0] / p[0]:.2f}) | " + " | ".join(cells) + " |")
         good = [r for r in rows if "error" not in r]
         for n, t in enumerate(counts):
             values = [r["gradient_s"][n] / r["primal_s"][n] for r in good]
+            alone = [(r["alone_s"][n] / r["primal_s"][n], r["kind"] == "scalar") for r in good]
+            numbers = [a for a, scalar in alone if scalar]
             ups = [(r["gradient_s"][0] / r["gradient_s"][n]) / (r["primal_s"][0] / r["primal_s"][n]) for r in good]
             if values:
-                lines += ["", f"On {t} thread{'s' * (t > 1)}: median of the ratios {statistics.median(values):.2f}, largest {max(values):.2f}"
+                lines += ["", f"On {t} thread{'s' * (t > 1)}: median of the ratios {statistics.median(values):.2f}, largest {max(values):.2f}; of cotangents alone "
+                          f"{statistics.median(a for a, _ in alone):.2f} and {max(alone)[0]:.2f}"
+                          + (f", of the {len(numbers)} whose result is one number {statistics.median(numbers):.2f} and {max(numbers):.2f}" if numbers else "")
                           + (f"; speed-up beside the kernel's: geometric mean {geometric(ups):.2f}, smallest {min(ups):.2f}." if n else ".")]
     if rows := report.get("order"):
         good = [r for r in rows if "error" not in r]
@@ -441,6 +464,13 @@ def text(report: dict[str, Any]) -> str:
         lines += ["", "The gradient of a norm, on one thread. Kept between the sweeps: " + ", ".join(f"`{t}`" for t in rows[0]["tape"]) + " bytes.", "",
                   "| elements | written in the loop, f64: ns an element | example, f32 |", "|---|---|---|"]
         lines += [f"| {r['n']} | {r['in_loop_s'] / r['n'] * 1e9:.2f} | {r['example_s'] / r['n'] * 1e9:.2f} |" for r in rows]
+    if rows := report.get("tapes"):
+        lines += ["", "Bytes that are kept between the sweeps, by a minimum cut, beside all values that the reverse sweep needs and that are gone by then.", "",
+                  "| kernel | minimum cut | everything | ratio |", "|---|---|---|---|"]
+        rows = [r for r in rows if r["everything"]]
+        lines += [f"| {r['kernel']} | {r['kept']:,} | {r['everything']:,} | " + (f"{r['everything'] / r['kept']:.2f}" if r["kept"] else "–") + " |" for r in rows]
+        found = [r["everything"] / r["kept"] for r in rows if r["kept"]]
+        lines += ["", f"Geometric mean of the {len(found)} that keep something {geometric(found):.2f}; the other {len(rows) - len(found)} keep nothing."]
     if rows := report.get("libraries"):
         lines += ["", "Gradients of what libraries have, in milliseconds; of `gemm` and `convolution` the products alone, of `attention` and `jacobi` with the forward sweep.", "",
                   "| kernel | threads | Lathe | PyTorch | JAX | the best ÷ Lathe |", "|---|---|---|---|---|---|"]
@@ -491,7 +521,7 @@ def main() -> None:
             args.json.write_text(json.dumps(report))
 
     sections: dict[str, Callable[[], Any]] = {"ratios": list, "order": lambda: order(args.trees, args.lathe), "norm": lambda: norm(args.trees, args.lathe),
-                "libraries": lambda: libraries(args.threads), "repeats": lambda: repeats(args.trees, args.lathe, args.threads)}
+                "tapes": lambda: tapes(args.trees, args.lathe), "libraries": lambda: libraries(args.threads), "repeats": lambda: repeats(args.trees, args.lathe, args.threads)}
     for name in args.sections or sections:
         begin = time.perf_counter()
         if name == "ratios":

@@ -1,8 +1,8 @@
 //! Redundant and dead computations of derived functions, found in its sequences of statements: these rewrites know that
 //! cotangents are sums, so that their order and the form of their products are free.
 //!
-//! `chosen`: what is linear in a shadow that is zero but for a few elements visits those. `quotient`: a sum of quotients is the
-//! quotient of a sum. `merge`: several maps that add to the same elements are one. `inline`: copies are read where they came from.
+//! `chosen`: what is linear in a shadow that is zero but for a few elements visits those. `outside`: what all terms of
+//! a sum share stands outside of it. `merge`: several maps that add to the same elements are one. `inline`: copies are read where they came from.
 //! `factor`: a sum of multiples is a multiple of an existing sum. `share`: what several maps evaluate is evaluated
 //! once. `hoist`: functions of inputs that a sum evaluates for every element are evaluated once. `short`: sums of a few terms
 //! are written out.
@@ -12,7 +12,7 @@ mod factor;
 mod hoist;
 mod inline;
 mod merge;
-mod quotient;
+mod outside;
 mod share;
 mod short;
 
@@ -160,7 +160,7 @@ fn block(s: &Stmt, new: Cotangents, func: &mut Function) -> Stmt {
     }
     factor::factored(&mut all);
     chosen::visited(&mut all, new, &mut func.next_id);
-    quotient::divided(&mut all, new, &mut func.next_id);
+    outside::taken(&mut all, new, &mut func.next_id);
     merge::merged(&mut all, &mut func.next_id);
     inline::inlined(&mut all);
     merge::merged(&mut all, &mut func.next_id);
