@@ -1,6 +1,10 @@
 #!/usr/bin/env bash
-# Makes benches/device/bundle: for every row of benches/device/rows.json a cubin and the list of its launches. With
-# benches/device/rows.py and benches/device/rivals they run on a machine that has a driver, Python and PyTorch, and nothing of Lathe.
+# Makes benches/device/bundle: for every row of benches/device/rows.json a cubin and the list of its launches; and of these, the
+# examples and the Python package one folder, target/device-bundle, for a machine that has a driver and Python 3.10 or later:
+#   python3 benches/device/sanitize.py --bundle benches/device/small    runs every kernel, with nothing but the driver
+#   python3 benches/device/rows.py --out rows.json                      checks and times the rows, with PyTorch
+#   pip install lathe-*.whl                                             the package, with numpy
+#
 #   scripts/device_bundle.sh [ARCH]            LATHE names the command, if it is built already.
 #   scripts/device_bundle.sh ARCH small        benches/device/small of small.json instead, for sanitize.py
 set -euo pipefail
@@ -29,3 +33,23 @@ P
   done
 done
 du -sh "$out"
+[ "$list" = rows ] || exit 0
+
+# One folder.
+LATHE=$lathe bash scripts/device_bundle.sh "${1:-sm_90a}" small
+all=target/device-bundle
+most=60
+rm -rf "$all"
+mkdir -p "$all/benches" "$all/examples"
+cp -r benches/device "$all/benches/"
+cp -r examples/devices examples/mdh "$all/examples/"
+wheels() { ls -t target/wheels/lathe-*"$(uname -m)".whl 2>/dev/null | head -1; }
+[ -n "$(wheels)" ] || bash scripts/wheel.sh
+cp "$(wheels)" "$all/"
+sed -n '2,/^#$/s/^# \?//p' scripts/device_bundle.sh > "$all/README.txt"
+size=$(du -sm "$all" | cut -f1)
+echo "$all: $size MB"
+if [ "$size" -gt "$most" ]; then
+  echo "$all has $size MB; $most are the limit" >&2
+  exit 1
+fi

@@ -40,6 +40,9 @@ pub struct Block<'a> {
     pub shared: Vec<Arc<Buffer>>,
     /// Buffers of every block of a cluster.
     pub own: Vec<Arc<Buffer>>,
+    /// The same, with those that an earlier translation of a loop's body has found: at its beginning, what its end
+    /// leaves is pending.
+    pub mine: HashSet<BufId>,
     /// Buffers of the block in global memory, one part per block.
     pub global: Vec<Arc<Buffer>>,
     pub private: HashSet<BufId>,
@@ -80,8 +83,7 @@ impl Block<'_> {
         let mut of = self.tid.id;
         let mut left = Touched::default();
         if let Some((rank, _)) = &self.cluster {
-            let own = self.own.iter().map(|b| b.id).collect();
-            left = pending.without(&own);
+            left = pending.without(&self.mine);
             if left.conflicts(next) {
                 (of, left) = (rank.id, Touched::default());
             }
@@ -186,6 +188,7 @@ impl Block<'_> {
                 return Ok(body);
             }
             pending.add(&end);
+            self.mine = tried.mine;
         }
     }
 
@@ -295,6 +298,7 @@ impl Block<'_> {
         let slots = buffer.extents.first().and_then(Expr::as_int).filter(|n| *n > 1);
         self.slots.extend(slots.map(|n| (buffer.id, n)));
         if mine {
+            self.mine.insert(buffer.id);
             self.own.push(buffer)
         } else {
             self.shared.push(buffer)

@@ -1,15 +1,16 @@
 //! Clusters: blocks that run at the same time, wait for one another, and see each other's shared memory.
 //!
 //! Loops of a cluster are thread loops like any other: those of all its blocks are numbered as if they were one large
-//! block's. What the loops share lies in the memory of the first block, where all blocks reach it, but for buffers whose
-//! first subscript is always the block's own number: of these, every block has its part, and only its threads wait for
-//! one another before they meet there.
+//! block's. What the loops share lies in the memory of the first block, where all blocks reach it, but for buffers of
+//! which every block accesses consecutive elements of one dimension, those that its number selects: of these, every block
+//! has its part, and only its threads wait for one another before they meet there.
 
-use crate::phase::{Chain, each_access, has_threads, is_cluster, is_threads};
+use crate::phase::{Chain, bounds, each_access, has_threads, is_cluster, is_threads};
+use lathe_ir::build::index;
 use lathe_ir::lower::resolve;
 use lathe_ir::visit::{loads_of, map_accesses, walk};
-use lathe_ir::{Access, Binder, BufId, Buffer, Space, Stmt, StmtKind, View};
-use lathe_poly::Ranges;
+use lathe_ir::{Access, Binder, BufId, Buffer, Expr, Space, Stmt, StmtKind, VarId, View};
+use lathe_poly::{Linear, Ranges};
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -129,34 +130,65 @@ fn plain(s: &Stmt) -> bool {
     (here || assumed) && s.children().all(plain)
 }
 
-/// A buffer of which every block of a cluster uses one part: that part, and the body with accesses to it.
+/// A buffer of which every block of a cluster uses one part, along one of its dimensions: that part, and the body with
+/// accesses to it.
 pub fn own(
+    buffer: &Arc<Buffer>,
+    body: &Stmt,
+    ranges: &Ranges,
+    cluster: (i64, i64),
+) -> Option<(Arc<Buffer>, Stmt)> {
+    let along = |dim| own_along(dim, buffer, body, ranges, cluster);
+    (0..buffer.extents.len()).filter(|_| buffer.layout.is_row_major()).find_map(along)
+}
+
+fn own_along(
+    dim: usize,
     buffer: &Arc<Buffer>,
     body: &Stmt,
     ranges: &Ranges,
     (blocks, threads): (i64, i64),
 ) -> Option<(Arc<Buffer>, Stmt)> {
-    let (first, rest) = buffer.extents.split_first()?;
-    if first.as_int() != Some(blocks) || !buffer.layout.is_row_major() {
-        return None;
-    }
-    each_access(buffer.id, body, &mut ranges.clone(), &mut |a, chain, _| {
-        in_own_part(a, chain, (blocks, threads))
+    let part = buffer.extents[dim].as_int().filter(|n| n % blocks == 0)? / blocks;
+    let mut ranks = HashSet::new();
+    each_access(buffer.id, body, &mut ranges.clone(), &mut |a, chain, ranges| {
+        let rank = every_block_once(chain, (blocks, threads))?;
+        let within = in_part(&resolve(a).ok()?.1[dim], rank, part)?;
+        let (least, most) = bounds(ranges, &within);
+        ranks.insert(rank);
+        (least? >= 0 && most? < part).then_some(())
     })?;
     let body = map_accesses(body, &mut |a| {
-        let (id, indices) = resolve(a).ok().filter(|r| r.0 == buffer.id)?;
-        Some(Access { view: View::Buffer(id), indices: indices[1..].to_vec(), ..a.clone() })
+        let (id, mut indices) = resolve(a).ok().filter(|r| r.0 == buffer.id)?;
+        let within = ranks.iter().find_map(|rank| in_part(&indices[dim], *rank, part))?;
+        if part == 1 {
+            indices.remove(dim);
+        } else {
+            indices[dim] = within;
+        }
+        Some(Access { view: View::Buffer(id), indices, ..a.clone() })
     });
-    Some((Arc::new(Buffer { extents: rest.to_vec(), ..(**buffer).clone() }), body))
+    let mut extents = buffer.extents.clone();
+    if part == 1 {
+        extents.remove(dim);
+    } else {
+        extents[dim] = index(part);
+    }
+    Some((Arc::new(Buffer { extents, ..(**buffer).clone() }), body))
 }
 
-/// The nest has every thread of the cluster once, or one of every block, its outermost loop counts the blocks, and
-/// the first subscript is the block's number.
-fn in_own_part(a: &Access, chain: &Chain, (blocks, threads): (i64, i64)) -> Option<()> {
+/// The loop over the blocks of a nest that has every thread of the cluster once, or one of every block.
+fn every_block_once(chain: &Chain, (blocks, threads): (i64, i64)) -> Option<VarId> {
     let outer = chain.dims.first().filter(|d| is_cluster(&d.exec))?;
     let plain = outer.lo.as_int() == Some(0) && outer.step == 1 && outer.most == Some(blocks);
     let whole = chain.exact() && (chain.dims.len() == 1 || chain.most() == Some(threads));
-    let (_, indices) = resolve(a).ok()?;
-    let here = indices.first()?.as_var() == Some(outer.binder.id);
-    (plain && whole && here).then_some(())
+    (plain && whole).then_some(outer.binder.id)
+}
+
+/// The subscript in a block's part of so many elements: what is left without the block's number.
+fn in_part(subscript: &Expr, rank: VarId, part: i64) -> Option<Expr> {
+    let form = Linear::of(subscript);
+    let own = form.terms.iter().find(|(atom, k)| atom.as_var() == Some(rank) && *k == part)?;
+    let rest = form.clone().without(&own.0);
+    (!rest.mentions(&HashSet::from([rank]))).then(|| rest.to_expr())
 }

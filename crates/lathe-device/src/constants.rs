@@ -4,9 +4,10 @@
 use lathe_diagnostics::Places;
 use lathe_ir::build::index;
 use lathe_ir::lower::Unsupported;
+use lathe_ir::scalar::of_f64;
 use lathe_ir::visit::map_accesses;
 use lathe_ir::{
-    Access, BufId, Buffer, Expr, ExprKind, Function, Global, Init, Module, Name, Scalar, Space, View,
+    Access, BufId, Buffer, Expr, ExprKind, Function, Global, Init, Module, Name, Space, Type, View,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,8 +19,9 @@ pub const MOST: u64 = 64 << 10;
 pub struct Constant {
     /// It stands for the array in the tree; nothing declares it there.
     pub buffer: Arc<Buffer>,
-    pub ty: Scalar,
-    /// The bits of its elements; of an array without elements, one word that nothing reads.
+    /// Bytes of a word: the alignment of an element, at most 8.
+    pub word: u64,
+    /// The bits of its elements, as they lie in memory; of an array without elements, one word that nothing reads.
     pub words: Vec<u64>,
     /// Constant memory has room for it, beside those before it.
     pub fits: bool,
@@ -29,14 +31,14 @@ pub struct Constant {
 
 impl Constant {
     pub fn bytes(&self) -> u64 {
-        self.ty.bytes() * self.words.len() as u64
+        self.word * self.words.len() as u64
     }
 }
 
 /// The function with buffers in the place of the constant arrays that it reads, and these, in the order of their names.
 ///
 /// # Errors
-/// Arrays that may be written, and elements of other types than integers, `bool`, `f32` and `f64`.
+/// Arrays that may be written, and values that are no constants.
 pub fn constants(module: &Module, func: &Function) -> Result<(Vec<Constant>, Function), Unsupported> {
     let (mut all, mut failed, mut next) = (BTreeMap::new(), None, func.next_id);
     let body = map_accesses(&func.body, &mut |a| {
@@ -111,34 +113,50 @@ fn constant(module: &Module, name: &Name, id: BufId, at: &Places) -> Result<Cons
         let text = format!("the global `{name}`, which is not constant, in a kernel");
         return Err(Unsupported::new(text).at(at).help("declare it `constant`, or make it a parameter"));
     };
-    let Some(ty) = g.elem.scalar().filter(|s| !matches!(s, Scalar::F16 | Scalar::Bf16)) else {
-        let text = format!("elements of type {} in the constant array `{name}` in a kernel", g.elem);
+    let word = g.elem.align().clamp(1, 8);
+    let Some(words) = words(g, word) else {
+        let text = format!("the constant array `{name}` in a kernel, whose values are not all constants");
         return Err(Unsupported::new(text).at(at).help("make it a parameter of the function"));
     };
     let extents = g.extents.iter().map(|n| index(i64::try_from(*n).unwrap_or(i64::MAX))).collect();
     let buffer = Buffer::local(id, name.clone(), g.elem.clone(), extents, Space::Constant);
-    Ok(Constant { buffer, ty, words: words(g, ty), fits: false, left: 0 })
+    Ok(Constant { buffer, word, words, fits: false, left: 0 })
 }
 
-/// The bits of all elements; of an array without elements, one that nothing reads.
-fn words(g: &Global, ty: Scalar) -> Vec<u64> {
-    let mut out = match &g.init {
-        Init::Values(values) => values.iter().map(|v| bits(v, ty)).collect(),
-        Init::Zero | Init::Undefined => vec![0; g.elements().unwrap_or(0) as usize],
-    };
+/// The bits of all elements; of an array without elements, one word that nothing reads.
+fn words(g: &Global, word: u64) -> Option<Vec<u64>> {
+    let size = g.elem.bytes().next_multiple_of(word);
+    let mut bytes = vec![0u8; usize::try_from(size.checked_mul(g.elements()?)?).ok()?];
+    if let Init::Values(values) = &g.init {
+        for (v, to) in values.iter().zip(bytes.chunks_mut(size as usize)) {
+            fill(v, to)?;
+        }
+    }
+    let le = |b: &[u8]| b.iter().rev().fold(0u64, |n, b| n << 8 | u64::from(*b));
+    let mut out: Vec<u64> = bytes.chunks(word as usize).map(le).collect();
     if out.is_empty() {
         out.push(0);
     }
-    out
+    Some(out)
 }
 
-fn bits(v: &Expr, ty: Scalar) -> u64 {
-    let all = match v.kind() {
+/// Writes a constant as it lies in memory; what is between its fields stays 0.
+fn fill(v: &Expr, to: &mut [u8]) -> Option<()> {
+    let scalar = || v.ty().scalar();
+    let bits = match v.kind() {
+        ExprKind::Aggregate(parts) => {
+            let fields: Vec<Type> = v.ty().fields();
+            let places = v.ty().offsets();
+            return parts.iter().zip(fields.iter().zip(places)).try_for_each(|(part, (ty, at))| {
+                fill(part, to.get_mut(at as usize..(at + ty.bytes()) as usize)?)
+            });
+        }
         ExprKind::Bool(b) => u64::from(*b),
         ExprKind::Int(n) => *n as u64,
-        ExprKind::Float(f) if ty == Scalar::F32 => u64::from((f.get() as f32).to_bits()),
-        ExprKind::Float(f) => f.get().to_bits(),
-        _ => 0,
+        ExprKind::Float(f) => of_f64(scalar()?, f.get()),
+        _ => return None,
     };
-    if ty.bytes() == 8 { all } else { all & ((1 << (8 * ty.bytes())) - 1) }
+    let n = scalar()?.bytes() as usize;
+    to.get_mut(..n)?.copy_from_slice(&bits.to_le_bytes()[..n]);
+    Some(())
 }

@@ -1,9 +1,10 @@
 //! Copies from global to shared memory that may be asynchronous, so that threads compute in the
 //! meantime (NVIDIA's `cp.async`).
 //!
-//! Such a copy is done at the next barrier, before which every thread waits for its own. Until then, nothing of the same
-//! thread may touch what is copied to, or write what is copied from; other threads are held back by the barrier anyway.
+//! Until the next barrier, nothing of the same thread may touch what is copied to, or write what is copied from; other
+//! threads are held back by the barrier anyway. Which barrier waits for a copy, `groups` says.
 
+use crate::groups::{Copies, groups};
 use crate::pending::{Touched, View, classes};
 use crate::phase::has_barrier;
 use crate::plan::{Argument, KernelPlan};
@@ -103,8 +104,8 @@ fn together(indices: &[Expr], strides: &[Expr], v: VarId, n: i64) -> bool {
     form.factor(v) == 1 && form.constant % n == 0 && form.terms.iter().all(others)
 }
 
-/// The labels of stores in the kernel that may be asynchronous, and have arithmetic to overlap with.
-pub fn overlapping(func: &Function, k: &KernelPlan) -> HashSet<Label> {
+/// The stores in the kernel that may be asynchronous and have arithmetic to overlap with, and where it waits for them.
+pub fn overlapping(func: &Function, k: &KernelPlan) -> Copies {
     let classes = classes(func);
     let private = HashSet::new();
     let first = |b: &Arc<Buffer>| b.extents.first().and_then(Expr::as_int).filter(|n| *n > 1);
@@ -133,7 +134,7 @@ pub fn overlapping(func: &Function, k: &KernelPlan) -> HashSet<Label> {
         hidden: HashSet::new(),
     };
     w.stmt(&k.body, &mut Vec::new());
-    &w.hidden - &w.wrong
+    groups(k, &w.view, &w.hidden - &w.wrong)
 }
 
 /// A copy under way.

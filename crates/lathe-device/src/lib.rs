@@ -19,6 +19,7 @@ pub mod codes;
 pub mod constants;
 pub mod copies;
 mod distribute;
+mod groups;
 mod held;
 mod invariant;
 mod owner;
@@ -31,6 +32,7 @@ mod spmd;
 pub mod turns;
 
 pub use codes::CODES;
+pub use groups::Copies;
 pub use held::{layout_over, prove_held};
 pub use phase::is_grid;
 pub use plan::{Argument, Cluster, Item, KernelPlan, Plan, plan};

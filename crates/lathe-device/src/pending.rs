@@ -179,6 +179,18 @@ impl Touched {
         self.renamed(|s| (!s.mentions(v)).then_some(s));
     }
 
+    /// A loop over `v` begins at `lo`: slots with a number are named by its first iteration, as those that it leaves will be
+    /// by the next.
+    pub fn enters(&mut self, v: VarId, lo: i64) {
+        self.renamed(|s| {
+            if s.form.as_constant().is_none() {
+                return Some(s);
+            }
+            let form = s.form.plus(&Form::atom(v), 1)?.offset(lo.checked_neg()?)?;
+            Some(Slot { form, of: s.of }.normal())
+        });
+    }
+
     /// The loop over `v` goes on: what was `v` is `v - step` now.
     pub fn next_iteration(&mut self, v: VarId, step: i64) {
         self.renamed(|s| {

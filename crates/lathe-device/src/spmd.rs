@@ -237,6 +237,7 @@ impl Host<'_> {
             next_id: self.next_id,
             shared: Vec::new(),
             own: Vec::new(),
+            mine: HashSet::new(),
             global: Vec::new(),
             private: HashSet::new(),
             slots: HashMap::new(),

@@ -17,7 +17,8 @@ use lathe_device::{Argument, Item, KernelPlan, Limits, Plan, copies, plan, reach
 use lathe_diagnostics::Diagnostic;
 use lathe_filetest::{Checked, Found, Front, Given, Inputs};
 use lathe_ir::text::{Ids, Scope, print_expr, print_function};
-use lathe_ir::{Binder, Buffer, Expr, Function, Module};
+use lathe_ir::visit::walk;
+use lathe_ir::{Binder, Buffer, Expr, Function, Module, StmtKind};
 use lathe_poly::simplify::simplify_function;
 
 struct Kernels;
@@ -167,10 +168,22 @@ impl Shown {
                 shared.join(", ")
             ),
         );
-        let mut labels: Vec<String> = copies::overlapping(f, k).iter().map(|l| l.to_string()).collect();
+        let copied = copies::overlapping(f, k);
+        let mut labels: Vec<String> = copied.labels().map(|l| l.to_string()).collect();
         labels.sort();
         if !labels.is_empty() {
             self.line(1, &format!("asynchronous: {}", labels.join(", ")));
+            let mut waits = Vec::new();
+            walk(&k.body, &mut |s, _| {
+                if matches!(s.kind(), StmtKind::Barrier { .. }) {
+                    waits.push(copied.waits(s).map_or("nothing".into(), |n| match n {
+                        0 => "all".to_string(),
+                        n => format!("all but {n}"),
+                    }));
+                }
+                true
+            });
+            self.line(1, &format!("barriers wait for: {}", waits.join(", ")));
         }
     }
 

@@ -27,6 +27,17 @@ pub(crate) struct Kernels {
 /// A kernel's number, and the variables that have values there.
 type Place = (usize, Vec<(VarId, i64)>);
 
+/// The largest array of the kernel that has the most shared memory, and its bytes.
+fn largest(host: &crate::kept::Hosted) -> Option<(String, u64)> {
+    let (_, kernel) = host.kernels.iter().zip(&host.plan.kernels).max_by_key(|(k, _)| k.shared_bytes)?;
+    let all = kernel.shared.iter().chain(kernel.cluster.iter().flat_map(|c| &c.shared));
+    let bytes = |b: &lathe_ir::Buffer| {
+        let n = b.extents.iter().try_fold(1u64, |n, e| n.checked_mul(u64::try_from(e.as_int()?).ok()?))?;
+        n.checked_mul(b.elem.bytes())
+    };
+    all.filter_map(|b| Some((b.name.to_string(), bytes(b)?))).max_by_key(|(_, n)| *n)
+}
+
 /// More of them are not remembered.
 const MOST_PLACES: usize = 1 << 12;
 
@@ -34,6 +45,16 @@ impl Kernels {
     /// # Errors
     /// Those of the device.
     pub fn load(unpacked: Arc<Unpacked>, device: Opened) -> Result<Kernels, Diagnostic> {
+        let host = Arc::clone(&unpacked);
+        Kernels::loaded(unpacked, device).map_err(|d| {
+            match largest(&host.host).filter(|_| d.code == codes::DEVICE_LIMIT) {
+                Some((name, bytes)) => d.note(format!("its largest array is `{name}`, of {bytes} bytes")),
+                None => d,
+            }
+        })
+    }
+
+    fn loaded(unpacked: Arc<Unpacked>, device: Opened) -> Result<Kernels, Diagnostic> {
         let kernels = &unpacked.host.kernels;
         let (module, handles) = match device {
             Opened::Cuda(device) => {

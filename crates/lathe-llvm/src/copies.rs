@@ -5,7 +5,7 @@ use crate::ir::Value;
 use crate::value::Leaf;
 use lathe_device::copies::{Piece, piece};
 use lathe_ir::lower::storage;
-use lathe_ir::{Access, Store, VarId};
+use lathe_ir::{Access, Stmt, Store, VarId};
 
 /// Numbers of LLVM's address spaces.
 const GLOBAL: u32 = 1;
@@ -41,10 +41,20 @@ impl Emitter<'_> {
         Ok(true)
     }
 
-    /// Waits for all copies that the thread has started.
-    pub fn wait_for_copies(&self) {
-        if !self.device.copies.is_empty() {
-            self.ir.intrinsic("llvm.nvvm.cp.async.wait.all", &[], &[]);
+    /// What the thread has begun to copy since the last group is one.
+    pub fn end_group(&self) {
+        self.ir.intrinsic("llvm.nvvm.cp.async.commit.group", &[], &[]);
+    }
+
+    /// Waits for the copies that the thread has started, as far as the barrier needs them.
+    pub fn wait_for_copies(&self, barrier: &Stmt) {
+        match self.device.copies.waits(barrier) {
+            None => {}
+            Some(0) => drop(self.ir.intrinsic("llvm.nvvm.cp.async.wait.all", &[], &[])),
+            Some(n) => {
+                let n = self.ir.i32(n as i32);
+                self.ir.intrinsic("llvm.nvvm.cp.async.wait.group", &[], &[n]);
+            }
         }
     }
 }

@@ -6,9 +6,9 @@ use lathe_abi::Runtime;
 use lathe_diagnostics::{Diagnostic, Places};
 use lathe_engine::{CheckTable, codes};
 use lathe_ir::lower::Unsupported;
-use lathe_ir::{BufId, Buffer, Expr, Function, Label, Module, VarId};
+use lathe_ir::{BufId, Buffer, Expr, Function, Module, VarId};
 use lathe_poly::Ranges;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::mem::offset_of;
 use std::sync::Arc;
 
@@ -121,7 +121,7 @@ pub struct Device {
     /// Where a thread keeps its status, if threads wait for one another: all of them go on.
     pub failed: Option<Value>,
     /// Stores that copy units may do.
-    pub copies: HashSet<Label>,
+    pub copies: lathe_device::Copies,
     /// Blocks that make updates in their order.
     pub turns: Option<Turns>,
     /// Numbers from here on are free for variables.

@@ -17,7 +17,7 @@ use lathe_engine::{check_table, needs};
 use lathe_ir::lower::inscan::expand_function;
 use lathe_ir::lower::storage;
 use lathe_ir::visit::walk;
-use lathe_ir::{BufId, Buffer, Function, Mode, Module, Scalar, Stmt, StmtKind};
+use lathe_ir::{BufId, Buffer, Function, Mode, Module, Scalar, Space, Stmt, StmtKind};
 use lathe_lower::{addresses, calls, halves, phases, reductions};
 use lathe_poly::Ranges;
 use lathe_poly::simplify::simplify_function;
@@ -119,13 +119,34 @@ fn constant(ir: &Ir, c: &Constant) -> Value {
         c.buffer.name.replace(|c: char| !c.is_ascii_alphanumeric(), "_"),
         c.buffer.id.0
     );
-    ir.constant_array(&name, 8 * c.ty.bytes() as u32, &c.words, c.fits)
+    ir.constant_array(&name, 8 * c.word as u32, &c.words, c.fits)
 }
 
 /// The number in the name of an architecture.
 fn capability(arch: &str) -> u32 {
     let digits: String = arch.chars().filter(char::is_ascii_digit).collect();
     digits.parse().unwrap_or(0)
+}
+
+/// Registers and threads of a multiprocessor, and registers of a thread that no array of its own takes, about.
+const REGISTERS: i64 = 65536;
+const THREADS: i64 = 2048;
+const OTHERS: i64 = 24;
+
+/// How many blocks of a cluster a multiprocessor has room for, by what a thread's largest array takes: while one waits for
+/// others, another one loads. A few registers beyond that would leave room for one less.
+fn at_once(k: &KernelPlan) -> i64 {
+    let mut largest = 0;
+    walk(&k.body, &mut |s, _| {
+        if let Some(b) = s.allocated().filter(|b| matches!(b.space, Space::Register | Space::Stack)) {
+            let elements: Option<i64> = b.extents.iter().map(lathe_ir::Expr::as_int).product();
+            largest =
+                largest.max(elements.unwrap_or(0).saturating_mul(b.elem.bytes() as i64).min(REGISTERS) / 4);
+        }
+        true
+    });
+    let threads = (k.threads.clamp(1, THREADS) + 31) / 32 * 32;
+    (REGISTERS / (threads * (largest + OTHERS))).min(THREADS / threads)
 }
 
 /// The kernel around a body.
@@ -143,6 +164,10 @@ fn entry(e: &Emitter, k: &KernelPlan, known: &Kernel, (body, ty): (Value, Ty)) {
     ir.string_attribute(f, "nvvm.maxntid", &k.threads.to_string());
     if let Some(c) = &k.cluster {
         ir.string_attribute(f, "nvvm.cluster_dim", &format!("{},1,1", c.blocks));
+        let blocks = at_once(k);
+        if blocks > 1 {
+            ir.string_attribute(f, "nvvm.minctasm", &blocks.to_string());
+        }
     }
     let modes: HashMap<BufId, (Mode, bool)> =
         e.func.params.iter().filter_map(|p| Some((p.array()?.id, (p.mode, p.alias.is_none())))).collect();

@@ -15,6 +15,14 @@ use std::collections::HashMap;
 
 impl Emitter<'_> {
     pub fn stmt(&mut self, s: &Stmt) -> Result<()> {
+        self.written(s)?;
+        if self.device.copies.ends_group(s) {
+            self.end_group();
+        }
+        Ok(())
+    }
+
+    fn written(&mut self, s: &Stmt) -> Result<()> {
         let places = s.places();
         match s.kind() {
             StmtKind::Seq(all) if self.kernel => self.sequence(all),
@@ -90,7 +98,7 @@ impl Emitter<'_> {
             }
             StmtKind::Barrier { of, .. } if self.kernel => {
                 self.forget();
-                self.wait_for_copies();
+                self.wait_for_copies(s);
                 if self.device.rank == Some(*of) {
                     self.wait_for_cluster();
                     return Ok(());

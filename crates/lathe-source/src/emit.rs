@@ -9,10 +9,10 @@ use crate::writer::Writer;
 use lathe_diagnostics::{Code, Diagnostic, Places};
 use lathe_engine::CheckTable;
 use lathe_ir::lower::Unsupported;
-use lathe_ir::{Access, BufId, Buffer, Expr, Function, Label, Module, Scalar, Type, VarId};
+use lathe_ir::{Access, BufId, Buffer, Expr, Function, Module, Scalar, Type, VarId};
 use lathe_lower::addresses;
 use lathe_poly::Ranges;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 pub type Result<T> = std::result::Result<T, Diagnostic>;
@@ -116,8 +116,8 @@ pub struct Emitter<'a> {
     pub device: Option<Device>,
     /// The blocks of the kernel take turns.
     pub turns: Option<Turns>,
-    /// Labels of stores that the copy units of the device do, until the next barrier.
-    pub copies: HashSet<Label>,
+    /// Stores that the copy units of the device do.
+    pub copies: lathe_device::Copies,
 }
 
 /// Updates of a kernel in the order of its blocks.
@@ -198,7 +198,7 @@ impl<'a> Emitter<'a> {
             lazy: 0,
             device: None,
             turns: None,
-            copies: HashSet::new(),
+            copies: lathe_device::Copies::default(),
         }
     }
 

@@ -52,18 +52,24 @@ impl Helpers {
         self.used.iter().map(|(_, t)| by_reference(t) + "\n").collect()
     }
 
-    /// `min` or `max` of floats: NaN propagates, -0 < +0.
-    pub fn float_extreme(&mut self, max: bool, s: Scalar) -> String {
+    /// `min` or `max` of floats: NaN propagates, -0 < +0. CUDA devices have an instruction for it from 8.0 on.
+    pub fn float_extreme(&mut self, max: bool, s: Scalar, cuda: bool) -> String {
         let (t, n) = if s == Scalar::F64 { ("double", "f64") } else { ("float", "f32") };
         let (name, op, sign) = if max { ("max", ">", "!") } else { ("min", "<", "") };
         let full = format!("lathe_{name}_{n}");
-        self.need(
-            1,
-            format!(
-                "static inline {t} {full}({t} a, {t} b) {{\n    \
-                 return a != a || b != b ? a + b : a {op} b || (a == b && {sign}__builtin_signbit(a)) ? a : b;\n}}"
-            ),
+        let body = format!(
+            "return a != a || b != b ? a + b : a {op} b || (a == b && {sign}__builtin_signbit(a)) ? a : b;"
         );
+        let body = if cuda && s != Scalar::F64 {
+            format!(
+                "#if __CUDA_ARCH__ >= 800\n    float m;\n    \
+                 asm(\"{name}.NaN.f32 %0, %1, %2;\" : \"=f\"(m) : \"f\"(a), \"f\"(b));\n    return m;\n\
+                 #else\n    {body}\n#endif"
+            )
+        } else {
+            format!("    {body}")
+        };
+        self.need(1, format!("static inline {t} {full}({t} a, {t} b) {{\n{body}\n}}"));
         full
     }
 

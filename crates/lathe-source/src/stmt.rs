@@ -23,6 +23,14 @@ const MOST_UNROLLED: i64 = 4096;
 
 impl Emitter<'_> {
     pub fn stmt(&mut self, s: &Stmt) -> Result<()> {
+        self.written(s)?;
+        if self.copies.ends_group(s) {
+            self.line("lathe_group();");
+        }
+        Ok(())
+    }
+
+    fn written(&mut self, s: &Stmt) -> Result<()> {
         let places = s.places();
         match s.kind() {
             StmtKind::Seq(all) if self.device.is_some() => self.device_sequence(all),
@@ -90,8 +98,10 @@ impl Emitter<'_> {
             StmtKind::Prefetch(a) => self.prefetch(a),
             StmtKind::Barrier { of, .. } => match self.device {
                 Some(d) => {
-                    if !self.copies.is_empty() {
-                        self.line("lathe_copied();");
+                    match self.copies.waits(s) {
+                        None => {}
+                        Some(0) => self.line("lathe_copied();"),
+                        Some(n) => self.line(format!("lathe_copied_but<{n}>();")),
                     }
                     let all = d.rank == Some(*of);
                     self.line(if all { cluster::BARRIER } else { d.language.barrier() });

@@ -192,12 +192,14 @@ fn forms_are_chosen_by_shape() {
 }
 
 /// Kernels of PolyBench at sizes where loops are mapped: how many kernels there are, and how many are launched.
-const LOOPS: [(&str, usize, usize); 11] = [
+const LOOPS: [(&str, usize, usize); 12] = [
     ("stencils.lathe:jacobi_2d -D N=130", 2, 2),
     ("stencils.lathe:heat_3d -D N=20", 2, 2),
     ("stencils.lathe:fdtd_2d -D NX=60 -D NY=50 -D T=3", 4, 12),
     ("stencils.lathe:seidel_2d -D N=20", 1, 1),
     ("solvers.lathe:lu -D N=40", 2, 80),
+    // Tiles along diagonals.
+    ("medley.lathe:floyd_warshall -D N=40", 1, 360),
     ("medley.lathe:deriche -D W=70 -D H=50", 6, 6),
     ("blas.lathe:symm -D M=40 -D N=130", 1, 1),
     ("blas.lathe:gemver -D N=130", 4, 4),
@@ -379,4 +381,73 @@ strategy s(t = 64 in 32..=128 step 32) for scale = split(i, t) ; bind(i.o, grid)
     // The processor has no result of the device.
     let d = f.ok("run scale.lathe -D N=4096 --check");
     assert!(!d.stderr.contains("[stored]"), "{}", d.stderr);
+}
+
+/// With a driver in place of the machine's, and without one: what a device cannot do is told with its name and both numbers.
+#[test]
+fn what_devices_do_not_take_is_told_by_name() {
+    let f = Folder::new();
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../lathe-gpu/tests/driver/libcuda.c");
+    std::fs::create_dir(f.path("driver")).expect("a folder");
+    let driver = f.path("driver/libcuda.so.1");
+    let cc = Command::new("cc").args(["-O2", "-shared", "-fPIC", "-o"]).arg(driver).arg(source).status();
+    assert!(cc.is_ok_and(|s| s.success()));
+    f.write(
+        "scale.lathe",
+        "kernel scale(A: f32[N]) -> (B: f32[N]) { B[i] = 2.0 * A[i] }
+strategy s for scale = split(i, 64) ; bind(i.o, grid) ; bind(i.i, block)
+strategy large for scale = split(i, 100000) ; bind(i.o, grid) ; stage(A, at: i.o, space: shared)
+    ; bind(i.i, block) ; bind(copy(A).0, block)",
+    );
+    let tree = |name: &str, barrier: &str| {
+        let text = format!(
+            "func f(N)(A: in f32[N], B: out f32[N, 64]) stage scheduled {{
+  for g in 0..N level(grid) {{
+    alloc s: f32[64] shared
+    for t in 0..64 level(block) {{
+      'i'[g, t]: s[t] = 0.0:f32
+      barrier t
+      'w'[g, t]: s[t] = A[g]
+      {barrier}
+      'B'[g, t]: B[g, t] = s[t] + s[(t + 1) % 64]
+    }}
+  }}
+}}"
+        );
+        f.write(name, text);
+    };
+    tree("racy.tree", "");
+    tree("divergent.tree", "if A[g] < f32(t) { barrier t }");
+    let run = "run scale.lathe -D N=1024 -s s --device cuda";
+    let wrong: [(&[(&str, &str)], &str, &str, &[&str]); 10] = [
+        (
+            &[("LD_LIBRARY_PATH", "/nowhere"), ("CUDA_VISIBLE_DEVICES", "")],
+            &format!("{run}:14"),
+            "E0841",
+            &[],
+        ),
+        (&[("FAKE_CUDA_DEVICES", "0")], run, "E0841", &["`cuda:0`", "has 0"]),
+        (&[], &format!("{run}:7"), "E0841", &["`cuda:7`", "has 2"]),
+        (&[], "emit scale.lathe -s s --to cubin --arch sm_35 -o k.cubin", "E0842", &["`sm_35`"]),
+        (&[("FAKE_CUDA_OTHER", "1")], run, "E0843", &["no kernel image", "code for sm_9"]),
+        (&[], "run scale.lathe -D N=200000 -s large --device cuda", "E0844", &["`A.s`", "400000", "232448"]),
+        (&[], run, "E0854", &["`scale`", "(500)"]),
+        (
+            &[("FAKE_CUDA_ENDLESS", "16"), ("LATHE_DEVICE_SECONDS", "1")],
+            run,
+            "E0845",
+            &["`scale`", "within 1 s"],
+        ),
+        (&[], "run racy.tree -D N=9 --device cuda", "E0505", &["`w[0, 1]`", "`s[1]`"]),
+        (&[], "run divergent.tree -D N=9 --device cuda", "E0506", &["barrier"]),
+    ];
+    for (set, arguments, code, words) in wrong {
+        let mut c = f.command(arguments);
+        c.env("LD_LIBRARY_PATH", f.path("driver")).envs(set.iter().copied());
+        let d = super::common::done(c.output().expect("it starts"));
+        assert!(d.status != 0 && d.stderr.contains(code), "{arguments}: {} {}", d.status, d.stderr);
+        for w in words {
+            assert!(d.stderr.contains(w), "{arguments}: no {w} in {}", d.stderr);
+        }
+    }
 }

@@ -44,10 +44,14 @@ int cuDeviceGetAttribute(int *v, int which, int d) {
     return 0;
 }
 int cuDevicePrimaryCtxRetain(void **c, int d) { *c = &devices[d]; return 0; }
-int cuGetErrorString(int e, const char **text) { *text = e == 700 ? "an illegal memory access" : "an error"; return 0; }
+int cuGetErrorString(int e, const char **text) {
+    *text = e == 700 ? "an illegal memory access" : e == 209 ? "no kernel image is available" : "an error"; return 0;
+}
 int cuCtxSetCurrent(void *c) { CALL; current = c; return 0; }
 int cuCtxGetCurrent(void **c) { *c = current; return 0; }
-int cuModuleLoadData(void **m, const void *code) { CALL; LIVE(current); *m = malloc(1); return 0; }
+int cuModuleLoadData(void **m, const void *code) {
+    CALL; LIVE(current); *m = malloc(1); return getenv("FAKE_CUDA_OTHER") ? 209 : 0;
+}
 int cuModuleGetFunction(void **f, void *m, const char *name) { *f = strdup(name); return 0; }
 int cuFuncSetAttribute(void *f, int which, int v) { return 0; }
 int cuModuleUnload(void *m) { WAITS(current); free(m); return 0; }

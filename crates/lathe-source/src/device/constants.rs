@@ -2,7 +2,6 @@
 
 use crate::device::Language;
 use crate::emit::{Buf, Emitter, Place, Result, lift};
-use crate::helpers::memory_type;
 use lathe_device::constants::{Constant, MOST};
 use lathe_engine::needs::free_size;
 use lathe_ir::lower::{Unsupported, storage};
@@ -15,10 +14,10 @@ use std::fmt::Write;
 pub(super) fn declare(e: &mut Emitter, all: &[Constant], language: Language) -> Result<String> {
     let mut out = String::new();
     for c in all {
-        let (b, ty) = (&c.buffer, c.ty);
-        let word = ["uint8_t", "uint16_t", "uint32_t", "uint64_t"][ty.bytes().trailing_zeros() as usize];
+        let b = &c.buffer;
+        let word = ["uint8_t", "uint16_t", "uint32_t", "uint64_t"][c.word.trailing_zeros() as usize];
         let array = e.names.fresh(&format!("{}_bits", b.name));
-        let elem = memory_type(ty);
+        let elem = e.element_type(&b.elem)?;
         let (space, pointer) = match language {
             Language::Cuda if c.fits => ("static __constant__ ", format!("const {elem} *")),
             Language::Cuda => ("static __device__ const ", format!("const {elem} *")),
@@ -36,7 +35,7 @@ pub(super) fn declare(e: &mut Emitter, all: &[Constant], language: Language) -> 
         let _ = write!(out, "{space}{word} {array}[{}] = {{", c.words.len());
         for (n, w) in c.words.iter().enumerate() {
             let before = if n % 8 == 0 { "\n    " } else { " " };
-            let _ = write!(out, "{before}0x{w:x}{},", if ty.bytes() == 8 { "UL" } else { "u" });
+            let _ = write!(out, "{before}0x{w:x}{},", if c.word == 8 { "UL" } else { "u" });
         }
         out.push_str("\n};\n");
         let storage = Place::Local { strides: storage(b).map_err(lift)?.strides };

@@ -6,7 +6,8 @@ use crate::writer::bare;
 use lathe_device::copies::{Piece, piece};
 use lathe_ir::{Access, Loop, Store, VarId};
 
-/// Functions that start a copy, or fill with zeros what is not there, and wait for all that the thread has started.
+/// Functions that start a copy, or fill with zeros what is not there, end a group of copies, and wait for all that the
+/// thread has started, or for all but the newest groups.
 pub const FUNCTIONS: &str = "\
 template <int bytes> static __device__ __forceinline__ void lathe_copy(void *to, const void *from) {
 #if __CUDA_ARCH__ >= 800
@@ -30,6 +31,16 @@ template <int bytes> static __device__ __forceinline__ void lathe_copy_if(void *
 static __device__ __forceinline__ void lathe_copied() {
 #if __CUDA_ARCH__ >= 800
     asm volatile(\"cp.async.wait_all;\" ::: \"memory\");
+#endif
+}
+static __device__ __forceinline__ void lathe_group() {
+#if __CUDA_ARCH__ >= 800
+    asm volatile(\"cp.async.commit_group;\" ::: \"memory\");
+#endif
+}
+template <int groups> static __device__ __forceinline__ void lathe_copied_but() {
+#if __CUDA_ARCH__ >= 800
+    asm volatile(\"cp.async.wait_group %0;\" :: \"n\"(groups) : \"memory\");
 #endif
 }
 ";

@@ -1,6 +1,7 @@
 //! Scalar arithmetic, casts and math functions.
 
 use super::*;
+use crate::device::language::Language;
 
 /// The operator of C that has the name and, on operands of one type, the meaning; for scalars and for vectors.
 pub(crate) fn symbol(op: BinOp) -> Option<&'static str> {
@@ -39,7 +40,8 @@ impl Emitter<'_> {
             And | Or | Xor if s.is_float() => return Err(no_operator(op, s)),
             FloorDiv | FloorMod | TruncDiv | TruncRem => return self.divide(op, s, a, b, divisor),
             Min | Max if s.is_float() => {
-                let f = self.helpers.float_extreme(op == Max, s);
+                let cuda = self.device.is_some_and(|d| d.language == Language::Cuda);
+                let f = self.helpers.float_extreme(op == Max, s, cuda);
                 return Ok(Val::scalar(format!("{f}({}, {})", bare(&a), bare(&b))));
             }
             Min | Max => {

@@ -123,7 +123,8 @@ fn apply_distribute(work: &mut Work, args: &Args) -> Result<(), Refusal> {
         return Err(refuse(text, help));
     };
     let new = Buffer { layout, space: Space::Register, ..(*buffer).clone() };
-    make::check_space(rule, &buffer.name, &buffer.elem, &buffer.extents, Space::Register)?;
+    let part = lathe_ir::lower::part(&new).map(|b| b.extents).unwrap_or_else(|_| buffer.extents.clone());
+    make::check_space(rule, &buffer.name, &buffer.elem, &part, Space::Register)?;
     let array = new.name.to_string();
     rebind(work, &path, new, Claim::LayoutOnly { array: array.clone() })?;
     work.decide(Claim::HeldByUsers { array }, "exchange values between threads by shared memory")

@@ -2,7 +2,8 @@
 //! (Vasilache et al., 2019, section 5.3). Only loops whose iterations are independent are mapped: the outer ones of the outermost band
 //! to blocks, and in each branch the innermost ones to threads, neighbours in memory to neighbouring threads. A parent is tried where
 //! no child could be mapped. Loops around that depend on one another stay on the host, which launches what is inside once for each
-//! of their iterations. A nest is tried as it is and with an affine schedule, which has independent loops outside where there are some.
+//! of their iterations. A nest is tried as it is and with an affine schedule, which has independent loops outside where there are some; if that
+//! leaves one thread, with tiles along diagonals.
 
 use super::made::Made;
 use super::setting::Setting;
@@ -24,6 +25,8 @@ const ALONE: f64 = 5e-8;
 const CORES: f64 = 16384.0;
 /// What checking all nests may take ([`lathe_analysis::within_work`]).
 const WORK: u64 = 80_000_000;
+/// Sides of tiles along diagonals: small ones have more threads at a time, large ones fewer launches.
+const FRONTS: [i64; 2] = [2, 8];
 /// Nests that are looked at.
 const NESTS: usize = 32;
 
@@ -79,17 +82,44 @@ fn best(set: &Setting, start: Made, path: &Path) -> Made {
         }
         all.extend(start.then(set, path, "affine_schedule", &args));
     }
-    let mut found: Option<(f64, Made)> = None;
-    for made in all {
-        let Some(here) = visit::at(&made.func.body, path) else { continue };
+    let tried = |found: Option<(f64, Made)>, made: Made| {
+        let Some(here) = visit::at(&made.func.body, path) else { return found };
         let inside: Vec<Path> = outermost(here).into_iter().map(|p| joined(path, &p)).collect();
         let made = inside.into_iter().rev().fold(made, |m, p| nest(set, m, &p));
         let (cost, least) = (within(&made), found.as_ref().map_or(within(&start), |f| f.0));
-        if cost < least {
-            found = Some((cost, made));
-        }
+        if cost < least { Some((cost, made)) } else { found }
+    };
+    let mut found = all.into_iter().fold(None, tried);
+    if found.is_none() {
+        found = FRONTS.iter().filter_map(|side| fronts(set, &start, path, *side)).fold(None, tried);
     }
     found.map_or(start, |f| f.1)
+}
+
+/// Where every loop of a nest carries dependences: tiles along diagonals, one diagonal after the other.
+fn fronts(set: &Setting, start: &Made, path: &Path, side: i64) -> Option<Made> {
+    let mut args = Args::default();
+    args.push(Some("tile"), Arg::Int(side));
+    args.push(Some("parallel"), Arg::Path("wavefront".to_string()));
+    let mut made = start.then(set, path, "affine_schedule", &args).ok()?;
+    // The step is for threads of the host.
+    while let Some((at, name)) = on_threads(&made.func, path) {
+        let mut args = Args::default();
+        args.push(None, Arg::Path(name));
+        made = made.then(set, &at, "serial", &args).ok()?;
+    }
+    Some(made)
+}
+
+fn on_threads(func: &Function, path: &Path) -> Option<Member> {
+    let mut found = None;
+    visit::walk(visit::at(&func.body, path)?, &mut |s, p| {
+        if let Some(l) = s.as_loop().filter(|l| l.exec == Executor::Cpu) {
+            found.get_or_insert((joined(path, p), l.binder.name.to_string()));
+        }
+        found.is_none()
+    });
+    found
 }
 
 fn joined(path: &[usize], more: &[usize]) -> Path {

@@ -14,6 +14,8 @@ const ROUND: u64 = 8 * THREADS;
 const LONG: u64 = 1 << 20;
 /// Rows of a stencil that a thread or a block has.
 const SIDES: [u64; 3] = [8, 4, 2];
+/// Rows of a thread where other arrays are read, too: of them, more rows are no fewer reads.
+const BESIDE_OTHERS: [u64; 1] = [2];
 /// The side of a tile that is turned.
 const TILE: u64 = 64;
 
@@ -83,13 +85,15 @@ fn stencil(s: &Shape) -> Option<Strategy> {
     let vector = divisor(s.extent(*last), &[2]);
     // Threads of a block are neighbours in two dimensions: what they share lies closer together than in one long row.
     let lines = rows.get(1).map_or(1, |d| divisor(s.extent(*d), &SIDES));
+    let others = rows.len() == 1 && s.inputs.iter().any(|i| !i.over.is_empty() && i.name != s.inputs[0].name);
+    let sides: &[u64] = if others { &BESIDE_OTHERS } else { &SIDES };
     let mut t = Steps::default();
     t.split(&s.dim(*last), THREADS / lines * vector, "bx", "tx");
     t.split(&s.path("tx"), vector, "tx", "vx");
     let (mut blocks, mut threads, mut inner) = (Vec::new(), Vec::new(), Vec::new());
     for d in outer {
         let (side, role, of) = match rows.iter().position(|r| r == d) {
-            Some(0) => (divisor(s.extent(*d), &SIDES), "u", &mut inner),
+            Some(0) => (divisor(s.extent(*d), sides), "u", &mut inner),
             Some(1) => (lines, "t", &mut threads),
             _ => (1, "", &mut inner),
         };

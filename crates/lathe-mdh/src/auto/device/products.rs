@@ -10,6 +10,8 @@ use lathe_strategy::Strategy;
 
 /// Products with fewer results have smaller blocks, so that every processor has some.
 const LARGE: u64 = 1_500_000;
+/// Steps of a sum at a time where tiles of a large product are whole.
+const DEEP: u64 = 32;
 /// Blocks of which every processor has one or two.
 const BLOCKS: u64 = 264;
 /// Parts of a sum that are worth a kernel which adds them up.
@@ -48,7 +50,10 @@ pub fn forms(s: &Shape) -> Vec<Strategy> {
     let least = of(i).min(of(j));
     let side = |d: usize| if of(d) >= 128 { 128 } else { 64 };
     let tile = if of(i).max(of(j)) >= 128 && least >= 64 && results > LARGE {
-        Tile::new([side(i), side(j)], 16, 2, 2)
+        // Deeper tiles take fewer barriers; where they are partial, a thread has no registers for that.
+        let whole =
+            of(i).is_multiple_of(side(i)) && of(j).is_multiple_of(side(j)) && of(k).is_multiple_of(DEEP);
+        Tile::new([side(i), side(j)], if whole { DEEP } else { 16 }, 2, 2)
     } else if least >= 64 {
         Tile::new([64, 64], 32, 2, 1)
     } else if batch > 0 && least >= 32 {
@@ -156,7 +161,13 @@ fn product(s: &Shape, roles: &Roles, tile: &Tile, parts: u64) -> Strategy {
     };
     for (n, at) in statements.iter().enumerate() {
         let summed: &[&str] = if n == 1 { &["tk"] } else { &[] };
-        let order = ["wi", "wj", "li", "lj"].iter().chain(summed).chain(pieces);
+        // In this order of its updates, few of a thread's multiply-adds read three registers of one bank.
+        let updates: &[&str] = if n == 1 && pieces.len() == 4 && tile.depth == DEEP {
+            &["ei", "ej", "ri", "rj"]
+        } else {
+            pieces
+        };
+        let order = ["wi", "wj", "li", "lj"].iter().chain(summed).chain(updates);
         t.reorder(&order.map(|x| format!("{at}.{x}")).collect::<Vec<_>>());
     }
     for at in &statements {

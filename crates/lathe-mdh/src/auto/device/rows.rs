@@ -150,6 +150,10 @@ fn form(
     if kept * (column / (blocks * threads) * 4) > 2 * kept_by(blocks) {
         return None;
     }
+    // Of one array, twice the threads have room beside one another, and half as much to do between barriers.
+    let much = kept == 1 && blocks > 1 && column / (blocks * threads) * 4 > KEPT;
+    let even = column.is_multiple_of(2 * blocks * threads * VECTOR);
+    let threads = if much && even && threads <= THREADS { 2 * threads } else { threads };
     for (at, column) in &loops {
         t.split(&format!("{at}.{column}"), blocks * threads * VECTOR, "rx", "tx");
         if blocks > 1 {

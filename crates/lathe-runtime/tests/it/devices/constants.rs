@@ -28,6 +28,29 @@ func read(N)(A: in f32[N], B: out f32[N, 3], C: out i64[N], D: out f64[N]) stage
     );
 }
 
+#[test]
+fn constants_of_half_types_and_structs() {
+    agree(
+        "struct Tap { w: f32, at: i8, on: bool, part: array<f64, 2> }
+struct Pair { a: f16, b: f16 }
+global halves: f16[4] constant = {0.1:f16, -0.0:f16, 65504.0:f16, inf:f16}
+global short: bf16[3] constant = {0.1:bf16, -3.0e38:bf16, 1e-40:bf16}
+global taps: Tap[3] constant = {Tap(0.5:f32, -1:i8, true, array<f64, 2>(1.0:f64, 2.0:f64)), Tap(-0.25:f32, 0:i8, false, array<f64, 2>(nan:f64, -inf:f64)), Tap(2.0:f32, 1:i8, true, array<f64, 2>(0.1:f64, -0.0:f64))}
+global pairs: Pair[2] constant = {Pair(1.5:f16, -0.1:f16), Pair(6e-8:f16, 2.0:f16)}
+global empty: Tap[2, 2] constant = zero
+func read(N)(A: in f32[N + 2], B: out f32[N], C: out f16[N], D: out f64[N], E: out f32[N], F: out Tap[N]) stage scheduled {
+  for g in 0..N level(grid) {
+    'B'[g]: B[g] = select(global(taps)[g % 3].on, A[g + index(global(taps)[g % 3].at) % 2] * global(taps)[g % 3].w, A[g])
+    'C'[g]: C[g] = global(halves)[g % 4] * global(pairs)[g % 2].b
+    'D'[g]: D[g] = global(taps)[g % 3].part.1 + f64(global(pairs)[g % 2].a) + global(empty)[g % 2, 1].part.0
+    'E'[g]: E[g] = f32(global(short)[g % 3]) + f32(global(halves)[g % 4])
+    'F'[g]: F[g] = global(taps)[g % 3]
+  }
+}",
+        &[&[0], &[1], &[13]],
+    );
+}
+
 /// What is beyond constant memory is in global memory, where the language has arrays there.
 #[test]
 fn large_arrays_and_those_that_may_be_written() {
