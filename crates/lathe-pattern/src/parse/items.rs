@@ -49,9 +49,12 @@ impl Parser<'_, '_> {
                 _ => {
                     return Err(Diagnostic::error(codes::UNKNOWN, format!("there is no type `{n}`"))
                         .at(span, "unknown type")
-                        .help(
-                            "types are scalars, `idx<N>`, tuples `(f32, i32)`, and arrays of these: `f32[N]`",
-                        ));
+                        .help(match &*n {
+                            "c64" | "c128" => {
+                                "complex numbers are types of kernels: write a `kernel`, or the parts as a tuple `(f64, f64)`"
+                            }
+                            _ => "types are scalars, `idx<N>`, tuples `(f32, i32)`, and arrays of these: `f32[N]`",
+                        }));
                 }
             }
         };
