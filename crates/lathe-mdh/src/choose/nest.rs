@@ -210,6 +210,25 @@ impl<'a> Nest<'a> {
         self.larger((8 * self.s.machine.l2_bytes).max(self.s.machine.l3_bytes / 2))
     }
 
+    /// Whether the results of a tile are whole lines: of a line that leaves the registers in parts, each part would go to memory
+    /// alone.
+    pub(super) fn lines_of_tile(&self) -> bool {
+        let whole = |r: &Reach| {
+            let mut dims: Vec<usize> = self.dims().filter(|d| r.stride[*d] != 0).collect();
+            dims.sort_unstable_by_key(|d| r.stride[*d].unsigned_abs());
+            let (mut together, mut full) = (1, true);
+            for d in dims {
+                if !full || r.stride[d].unsigned_abs() != together {
+                    break;
+                }
+                full = self.tile[d] >= self.f.extents[d];
+                together *= self.tile[d].min(self.f.extents[d]);
+            }
+            (together * r.bytes).is_multiple_of(self.s.machine.line_bytes)
+        };
+        self.f.outputs.iter().all(whole)
+    }
+
     /// Results of more bytes, in whole lines.
     fn larger(&self, most: u64) -> bool {
         let bytes: u64 = self.f.outputs.iter().map(|r| r.footprint(&self.f.extents)).sum();

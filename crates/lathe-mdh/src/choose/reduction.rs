@@ -106,7 +106,7 @@ impl Nest<'_> {
 
         let copies = self.copies(&sides, packed, &rows.inside, &loops, (copies_from + outside, rows_from));
         let registers = (free_lanes.is_some() && self.at.registers.is_some()).then_some(kept);
-        Plan { loops, copies, registers, far: self.far() && outer_k.is_none() }
+        Plan { loops, copies, registers, far: self.far() && self.lines_of_tile() && outer_k.is_none() }
     }
 
     fn sides(&self) -> Sides<'_> {

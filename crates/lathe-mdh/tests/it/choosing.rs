@@ -252,6 +252,20 @@ fn rows_in_registers_compute_the_same() {
     }
 }
 
+/// Large results bypass the caches where a tile is whole lines: with 16 lanes of an extent of 16, not with 8.
+#[test]
+fn parts_of_lines_do_not_bypass_the_caches() {
+    let row = ROWS.iter().find(|r| r.kernel == "abcdef_gdab_efgc").unwrap();
+    let (module, func) = example(row.file, row.kernel);
+    let sizes = [("NA", 24), ("NB", 16), ("NC", 16), ("ND", 24), ("NE", 16), ("NF", 16), ("NG", 24)];
+    let at: BTreeMap<String, i64> = sizes.map(|(n, v)| (n.to_string(), v)).into();
+    for (name, bypass) in [("x86-64-v4", true), ("x86-64-v3", false)] {
+        let m = machine(name);
+        let auto = auto(&module, &func, &at, &Setting { machine: &m, threads: 1, exact: true }).unwrap();
+        assert_eq!(auto.strategy.to_string().contains("nontemporal"), bypass, "{name} {}", auto.strategy);
+    }
+}
+
 /// The copy of a tile has vectors as long as the tile: longer ones, under a mask, would take it out of the registers.
 #[test]
 fn tiles_are_copied_by_vectors_that_fit() {
