@@ -1,14 +1,20 @@
 #!/usr/bin/env python3
-"""PolyBench's 30 kernels, or the programs of examples/programs, no strategy given, beside gcc and clang on plain C.
+"""PolyBench's 30 kernels, or the programs of examples/programs, no strategy given, beside gcc, clang and Polly on plain C.
 
     python3 benches/polybench_rows.py [--lathe PATH] [--size large] [--threads 1] [--only NAME ...] [--rounds 5]
                                       [--strategy NAME] [--machine x86-64-v3] [--programs] [--json FILE]
-                                      [--table]
+                                      [--table] [--rivals gcc clang …] [--objects FOLDER] [--results FOLDER]
 
 Candidates take turns in one pinned process, on arrays that are refilled before every call; the results of all are
-compared with those of gcc, and the least of their times counts. Where there is no clang, gcc is the only rival. `--json FILE` keeps the rows: a second run with the
+compared with those of gcc, and the least of their times counts. Where there is no clang, gcc is the only compiler. Where a
+kernel adds up or multiplies, which Lathe may reassociate, both compilers take part with -ffast-math, too, and Polly (in
+clang where it is built with it) always has it. `--json FILE` keeps the rows: a second run with the
 same file measures what is missing; `--table` prints its rows for docs/polybench-results.md. Without `--strategy` Lathe
 decides by itself. C is compiled with -O3 -march=native; `--machine` holds all to another machine.
+
+For a machine without clang, `--compile FOLDER` compiles the C of all rivals but gcc into FOLDER/RIVAL/KERNEL.o, for
+`--machine`, and `--objects FOLDER` links these there. `--results FOLDER` keeps what gcc computed, so that other rows of a
+kernel, say on more threads, are checked without gcc: `--rivals` without names has no C at all.
 """
 import argparse, array, ctypes, json, math, os, re, shutil, subprocess, sys, tempfile, time, tomllib
 from pathlib import Path
@@ -87,6 +93,11 @@ const uint32_t type_codes[4] = {LATHE_F64, LATHE_F32, LATHE_I32, INDEX_CODE};
 """
 
 
+# What compiles C, beside -O3 and the machine; those with -ffast-math are rivals where Lathe may reassociate.
+RIVALS = {"gcc": ["gcc"], "clang": ["clang"], "gcc -ffast-math": ["gcc", "-ffast-math"], "clang -ffast-math": ["clang", "-ffast-math"],
+          "polly": ["clang", "-ffast-math", "-mllvm", "-polly"]}
+
+
 class Param:
     def __init__(self, name, out, inout, ty, extents):
         self.name, self.out, self.inout, self.ty, self.extents = name, out, inout, ty, extents
@@ -101,6 +112,29 @@ def signature(kernel, file):
         for m in re.finditer(r"(\w+):\s*(inout\s+)?(\w+)(?:\[([^\]]*)\])?", part):
             out.append(Param(m[1], written, bool(m[2]), m[3], [e.strip() for e in m[4].split(",")] if m[4] else []))
     return out
+
+
+def reassociates(kernel, file):
+    """Whether a kernel combines numbers by an operator that may be reassociated."""
+    body = re.split(rf"kernel {kernel}\(", file.read_text(), maxsplit=1)[1].split("\nkernel ")[0]
+    return bool(re.search(r"[+*-]=|\b(sum|product)\[", body))
+
+
+def c_objects(args, kernels):
+    """The C of all kernels, compiled by every rival but gcc for another machine."""
+    for rival, (compiler, *options) in RIVALS.items():
+        if compiler == "gcc":
+            continue
+        at = args.compile / rival.replace(" ", "")
+        at.mkdir(parents=True, exist_ok=True)
+        for name, entry in kernels.items():
+            file = args.folder / entry["file"]
+            if args.only and name not in args.only or options == ["-ffast-math"] and not reassociates(name, file.with_suffix(".lathe")):
+                continue
+            defines = [f"-D{n}={v}" for n, v in entry[args.size].items()] + [f"-DKERNEL_{name}"]
+            run([args.clang, *options, "-O3", f"-march={args.machine or 'native'}", "-w", "-fPIC", "-c", *defines,
+                 "-o", at / f"{name}.o", file.with_suffix(".c")])
+    return 0
 
 
 def run(command, **more):
@@ -140,12 +174,33 @@ class Row:
             self.shapes.append(shape)
         self.candidates = {}
         defines = [f"-D{n}={v}" for n, v in self.sizes.items()] + [f"-DKERNEL_{name}"]
-        for compiler in ["gcc", *filter(shutil.which, [args.clang])]:
-            so = folder / f"{name}-{Path(compiler).name}.so"
-            lib = self.library(so, [compiler, "-O3", f"-march={args.machine or 'native'}", "-w", "-shared", "-fPIC", *defines, "-o", so,
-                                    self.file.with_suffix(".c"), "-lm"])
-            self.candidates["gcc" if compiler == "gcc" else "clang"] = self.c_call(getattr(lib, name))
-        self.candidates["lathe"] = self.lathe_call(entry, args, folder)
+        sums = reassociates(name, self.file.with_suffix(".lathe"))
+        for rival, (compiler, *options) in RIVALS.items():
+            if args.rivals is not None and rival not in args.rivals or "-ffast-math" in rival and not sums:
+                continue
+            o = folder / f"{name}-{rival}.o"
+            made = args.objects and args.objects / rival.replace(" ", "") / f"{name}.o"
+            if made and made.exists():
+                o = made
+            elif compiler == "gcc" or shutil.which(args.clang):
+                call = [args.clang if compiler == "clang" else compiler, *options, "-O3", f"-march={args.machine or 'native'}", "-w", "-fPIC",
+                        "-c", *defines, "-o", o, self.file.with_suffix(".c")]
+                try:
+                    run(call)
+                except RuntimeError as e:
+                    # A clang without Polly.
+                    if rival != "polly":
+                        raise e
+                    continue
+            else:
+                continue
+            # Linked without options, which would change the mode of all floating-point arithmetic.
+            so = folder / f"{name}-{rival}.so"
+            self.candidates[rival] = self.c_call(getattr(self.library(so, ["gcc", "-shared", "-o", so, o, "-lm"]), name))
+        # Lathe runs early: where time runs out, the row is there.
+        rest = {n: self.candidates.pop(n) for n in list(self.candidates)[1:]}
+        self.candidates |= {"lathe": self.lathe_call(entry, args, folder), **rest}
+        self.kept = args.results and args.results / f"{name}-{args.size}-{'p' if args.programs else 'k'}.bin"
 
     def library(self, path, command):
         if not path.exists():
@@ -220,26 +275,61 @@ class Row:
             worst = max(worst, far if far > tolerance else 0.0)
         return worst
 
-    def measure(self, rounds):
+    def reference(self):
+        """The results of gcc, and how long it took now; kept ones, if there are any."""
+        if self.kept and self.kept.exists():
+            raw, want = self.kept.read_bytes(), []
+            for a, tolerance in self.results():
+                n = len(a) * a.itemsize
+                want.append((array.array(a.typecode, raw[:n]), tolerance))
+                raw = raw[n:]
+            return want, None
+        if "gcc" not in self.candidates:
+            raise RuntimeError(f"{self.name}: there are no results of gcc")
         self.restore()
+        began = time.perf_counter()
         self.candidates["gcc"]()
+        took = time.perf_counter() - began
         want = self.results()
+        if self.kept:
+            self.kept.parent.mkdir(parents=True, exist_ok=True)
+            part = self.kept.with_suffix(f".{os.getpid()}")
+            part.write_bytes(b"".join(a.tobytes() for a, _ in want))
+            part.rename(self.kept)
+        return want, took
+
+    def measure(self, rounds, most, report=lambda times: None):
+        """Seconds of each candidate, in `rounds` rounds; those that would take more than `most` seconds run less often."""
+        want, first = self.reference()
         times = {n: [] for n in self.candidates}
+        if first is not None:
+            times["gcc"].append(first)
         for r in range(rounds):
-            for n, call in self.candidates.items():
+            for n, call in list(self.candidates.items()):
+                if times[n] and sum(times[n]) + min(times[n]) > most:
+                    continue
                 self.restore()
                 began = time.perf_counter()
                 call()
-                times[n].append(time.perf_counter() - began)
-                if r == 0 and (off := self.wrong(want)) > 0:
-                    raise RuntimeError(f"{self.name}: {n} is off by {off:.2g} of the largest element")
+                took = time.perf_counter() - began
+                if not times[n] and (off := self.wrong(want)) > 0:
+                    text = f"{self.name}: {n} is off by {off:.2g} of the largest element"
+                    if n in ("gcc", "lathe", "clang"):
+                        raise RuntimeError(text)
+                    # Another arithmetic that is none of this kernel's.
+                    print(text, flush=True)
+                    self.candidates.pop(n)
+                    times.pop(n)
+                    continue
+                times[n].append(took)
+                report(times)
         return times
 
 
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--lathe", default=shutil.which("lathe") or "lathe")
-    p.add_argument("--clang", default=shutil.which("clang-22") or "clang")
+    p.add_argument("--clang", default=shutil.which("clang-22") or shutil.which("clang-15") or "clang")
     p.add_argument("--size", choices=SIZES, default="large")
     p.add_argument("--threads", type=int, default=1)
     p.add_argument("--rounds", type=int, default=5)
@@ -249,34 +339,49 @@ def main():
     p.add_argument("--programs", action="store_true")
     p.add_argument("--json", type=Path)
     p.add_argument("--table", action="store_true")
+    p.add_argument("--rivals", nargs="*", choices=list(RIVALS), help="of these alone; none: Lathe alone")
+    p.add_argument("--compile", type=Path, help="compiles the C of clang and Polly into a folder, and ends")
+    p.add_argument("--objects", type=Path, help="C that was compiled elsewhere")
+    p.add_argument("--results", type=Path, help="keeps the results of gcc")
+    p.add_argument("--most", type=float, default=math.inf, help="seconds for the rounds of one candidate")
     p.add_argument("--cpu", type=int, default=min(os.sched_getaffinity(0)))
     args = p.parse_args()
+    args.folder = EXAMPLES / ("programs" if args.programs else "polybench")
+    kernels = tomllib.loads((args.folder / "kernels.toml").read_text())
+    if args.compile:
+        return c_objects(args, kernels)
     args.lathe_threads = "--threads" in run([args.lathe, "emit", "--help"])
     if args.threads == 1:
         os.sched_setaffinity(0, {args.cpu})
-    args.folder = EXAMPLES / ("programs" if args.programs else "polybench")
-    kernels = tomllib.loads((args.folder / "kernels.toml").read_text())
     key = "/".join([*(["programs"] if args.programs else []), args.size, str(args.threads), args.strategy or "default", *filter(None, [args.machine])])
     kept = json.loads(args.json.read_text()) if args.json and args.json.exists() else {}
     rows = kept.setdefault(key, {})
     if args.table:
-        return table({n: rows[n] for n in kernels if n in rows and "error" not in rows[n]})
+        return table({n: rows[n] for n in kernels if "factor" in rows.get(n, {})})
     with tempfile.TemporaryDirectory() as folder:
         for name, entry in kernels.items():
             if name in rows and "error" not in rows[name] or args.only and name not in args.only:
                 continue
             try:
                 row = Row(name, entry, args, Path(folder))
-                times = row.measure(args.rounds)
-                best = {n: min(t) for n, t in times.items()}
-                rows[name] = {"seconds": best, "spread": {n: max(t) / min(t) for n, t in times.items()},
-                              "choosing": row.seconds, "factor": min(t for n, t in best.items() if n != "lathe") / best["lathe"]}
+
+                def report(times):
+                    best = {n: min(t) for n, t in times.items() if t}
+                    if "lathe" not in best:
+                        return
+                    rows[name] = {"seconds": best, "spread": {n: max(t) / min(t) for n, t in times.items() if t}, "choosing": row.seconds}
+                    rivals = [t for n, t in best.items() if n != "lathe"]
+                    if rivals:
+                        rows[name]["factor"] = min(rivals) / best["lathe"]
+                    if args.json:
+                        args.json.write_text(json.dumps(kept, indent=1))
+                row.measure(args.rounds, args.most, report)
             except RuntimeError as e:
                 rows[name] = {"error": str(e)}
             if args.json:
                 args.json.write_text(json.dumps(kept, indent=1))
             show(name, rows[name])
-    good = [r for r in rows.values() if "error" not in r]
+    good = [r for r in rows.values() if "factor" in r]
     if good:
         best, clang = means(good)
         print(f"{len(good)} rows: geometric mean {best:.2f} over the best rival, {clang} over clang; "
@@ -285,20 +390,22 @@ def main():
 
 
 def means(rows):
-    """Geometric means over the best of gcc and clang, and over clang."""
+    """Geometric means over the best rival, and over clang."""
     mean = lambda f: math.exp(sum(math.log(f(r)) for r in rows) / len(rows))
     clang = all("clang" in r["seconds"] for r in rows)
     return mean(lambda r: r["factor"]), f'{mean(lambda r: r["seconds"]["clang"] / r["seconds"]["lathe"]):.2f}' if clang else "–"
 
 
 def table(rows):
-    print("| kernel | gcc, ms | clang, ms | Lathe, ms | best of gcc and clang / Lathe |\n|---|---|---|---|---|")
+    rivals = [c for c in RIVALS if any(c in r["seconds"] for r in rows.values())]
+    print("| kernel | " + "".join(f"{c}, ms | " for c in rivals) + "Lathe, ms | best rival / Lathe |")
+    print("|---" * (len(rivals) + 3) + "|")
     number = lambda s: "–" if s is None else f"{s * 1e3:.3f}" if s < 1e-3 else f"{s * 1e3:.2f}"
     for n, r in rows.items():
-        print(f"| {n} | {' | '.join(number(r['seconds'].get(c)) for c in ('gcc', 'clang', 'lathe'))} | {r['factor']:.2f} |")
+        print(f"| {n} | {' | '.join(number(r['seconds'].get(c)) for c in (*rivals, 'lathe'))} | {r['factor']:.2f} |")
     best, clang = means(list(rows.values()))
     below = [f"`{n}`" for n, r in rows.items() if r["factor"] < 0.95]
-    print(f"\nGeometric mean {best:.2f} over the best of both, {clang} over clang. "
+    print(f"\nGeometric mean {best:.2f} over the best rival, {clang} over clang. "
           f"Below 0.95: {', '.join(below) or 'none'}.")
     return 0
 
@@ -309,7 +416,7 @@ def show(name, r):
         return
     s = r["seconds"]
     print(f"{name:16} {', '.join(f'{n} {t * 1e3:9.2f}' for n, t in s.items())} ms: "
-          f"{r['factor']:5.2f}  (made in {r['choosing']:.2f} s)", flush=True)
+          f"{r.get('factor', math.nan):5.2f}  (made in {r['choosing']:.2f} s)", flush=True)
 
 
 if __name__ == "__main__":

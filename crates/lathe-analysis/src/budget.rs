@@ -24,6 +24,11 @@ pub fn exhausted() -> bool {
     LEFT.get() == 0
 }
 
+/// What may still be done.
+pub(crate) fn left() -> u64 {
+    LEFT.get()
+}
+
 /// Takes work off what may still be done; whether there was any left.
 pub(crate) fn spend(work: u64) -> bool {
     let left = LEFT.get();

@@ -1,7 +1,7 @@
 //! The questions that isl answers. One context per thread, under a budget of operations; no isl object
 //! leaves this file.
 
-use crate::budget::spend;
+use crate::budget::{left, spend};
 use crate::system::{Con, Conj};
 use isl_rs::{BasicSet, Context, DimType, LibISLError, Mat, Set, Space, Val};
 use std::collections::HashMap;
@@ -41,7 +41,9 @@ fn within_budget<T>(about: &[&[Conj]], question: impl Fn(&Context) -> Result<T, 
         return None;
     }
     for part in PARTS {
-        let operations = BUDGET / times / part;
+        // No question takes more than what is left.
+        let most = left().saturating_mul(NUMBERS) / numbers.max(1) as u64;
+        let operations = (BUDGET / times / part).min(most.max(1));
         let answer = within(operations, &question);
         // One that is answered took less, mostly hardly anything.
         let counted = match &answer {
@@ -49,8 +51,8 @@ fn within_budget<T>(about: &[&[Conj]], question: impl Fn(&Context) -> Result<T, 
             Some(_) => operations / 2,
             None => operations,
         };
-        let left = spend(counted.saturating_mul(numbers as u64) / NUMBERS);
-        if answer.is_some() || !left {
+        let enough = spend(counted.saturating_mul(numbers as u64) / NUMBERS) && most > operations;
+        if answer.is_some() || !enough {
             return answer;
         }
     }

@@ -2,8 +2,8 @@
 
 use lathe_ir::layout::LayoutStep;
 use lathe_ir::lower::address;
-use lathe_ir::visit::{substitute, vars_of, walk, walk_expr};
-use lathe_ir::{Access, BufId, Buffer, Expr, ExprKind, Function, Param, Stmt, VarId};
+use lathe_ir::visit::{map_expr, substitute, vars_of, walk, walk_expr};
+use lathe_ir::{Access, BinOp, BufId, Buffer, Expr, ExprKind, Function, Param, Stmt, VarId};
 use lathe_poly::Affine;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ impl Place {
     pub fn of(a: &Access, known: &Known) -> Option<Place> {
         let (id, mut exprs) = address::resolve(a).ok()?;
         let buffer = known.buffers.get(&id)?.clone();
-        exprs.iter_mut().for_each(|e| *e = substitute(e, &known.lets));
+        exprs.iter_mut().for_each(|e| *e = first_bound(&substitute(e, &known.lets)));
         Some(Place { buffer, subscripts: exprs.iter().map(Affine::of).collect(), exprs })
     }
 
@@ -159,6 +159,19 @@ fn growth(f: &Function, buffers: &HashMap<BufId, Arc<Buffer>>) -> HashMap<BufId,
         true
     });
     out
+}
+
+/// Where a row begins at the larger of two bounds, the first one, as in tiles that begin within an array: which ones begin
+/// at its end does not matter.
+fn first_bound(e: &Expr) -> Expr {
+    map_expr(e, &mut |e| match e.kind() {
+        ExprKind::Binary(BinOp::Max | BinOp::Min, a, b)
+            if e.ty().is_index() && Affine::of(a).is_some() && Affine::of(b).is_some() =>
+        {
+            a.clone()
+        }
+        _ => e,
+    })
 }
 
 /// The loads in the values of a statement, subscripts of loads included, each once.

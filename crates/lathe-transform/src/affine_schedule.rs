@@ -38,14 +38,17 @@ rule! {
     ///   in an inner loop depends on another one, the loop is distributed. `lanes: any` also vectorizes independent
     ///   iterations whose elements are not contiguous, by gathers and scatters, where there is no contiguous loop;
     ///   `lanes: dense`, the default, does not.
+    ///   `lanes: none` makes no lanes, but loops that `vectorize` takes: each statement has a loop of its own along the row, if
+    ///   it only depends on earlier statements there; if there is only one other loop, tiles are 32 times as wide along the row.
     /// * `jam: 4` jams that many iterations of another independent loop, with the reduction innermost, so that results
     ///   stay in registers.
     /// * `parallel: outer` runs the outermost loop whose iterations are independent on host threads; where there is
     ///   none, loops inside are tried. `parallel: wavefront` also takes tiles that depend on one another, along the
     ///   diagonals of the first two tile loops (it needs `tile:`). `parallel: none` is the default.
-    /// * `blocks: 64` makes a blocked algorithm: the loop that is summed over runs in blocks; in each of them, rows and
-    ///   columns of the block come first, and then one nest updates all that is beyond it. The loops of that nest end
-    ///   in `.rest`, and stay plain: they are those of a matrix product.
+    /// * `blocks: 64` makes a blocked algorithm: the loop that is summed over runs in blocks; in each of them, the block
+    ///   itself comes first, then its rows and columns in tiles as wide, and then one nest updates all that is beyond it. The
+    ///   loops of that nest end in `.rest`, and stay plain: they are those of a matrix product. Statements that wait for one
+    ///   another there, such as the two of modified Gram-Schmidt, share a nest.
     ///
     /// **Legal** if every dependence keeps its order and every instance is run once, which is checked as for every
     /// step. Refused (`E0625`): bounds or conditions around loops that are not affine, variables and local arrays that
@@ -78,6 +81,8 @@ struct Wanted {
     jam: i64,
     /// Elements of neighbouring lanes may lie apart.
     apart: bool,
+    /// Rows instead of lanes: plain loops that may become some.
+    rows: bool,
     /// A loop runs on threads; tiles on diagonals do, too.
     threads: bool,
     wavefront: bool,
@@ -182,6 +187,7 @@ impl Wanted {
             let n = args.opt_positive(rule, name, position)?.unwrap_or(1);
             if n > most { Err(refuse(format!("`{rule}`: `{name}: {n}` is too large"))) } else { Ok(n) }
         };
+        let words = args.opt_word(rule, "lanes", 5, &["dense", "any", "none"])?;
         let parallel = args.opt_word(rule, "parallel", 6, &["none", "outer", "wavefront"])?;
         let wanted = Wanted {
             fuse: match args.opt_word(rule, "fuse", 1, &["max", "smart", "none"])? {
@@ -192,7 +198,8 @@ impl Wanted {
             tile: number("tile", 2, MOST[0])?,
             lanes: number("vector", 3, MOST[1])?,
             jam: number("jam", 4, MOST[2])?,
-            apart: args.opt_word(rule, "lanes", 5, &["dense", "any"])? == Some("any"),
+            apart: words == Some("any"),
+            rows: words == Some("none"),
             threads: matches!(parallel, Some("outer" | "wavefront")),
             wavefront: parallel == Some("wavefront"),
             blocks: number("blocks", 7, MOST[0])?,
@@ -205,7 +212,11 @@ impl Wanted {
 
     /// A tree whose innermost loops are given.
     fn stage(&self) -> Stage {
-        if self.lanes > 1 || self.jam > 1 || self.threads { Stage::Scheduled } else { Stage::Plain }
+        if self.lanes > 1 && !self.rows || self.jam > 1 || self.threads {
+            Stage::Scheduled
+        } else {
+            Stage::Plain
+        }
     }
 }
 
@@ -224,6 +235,8 @@ fn whole(cursor: &Cursor) -> Option<Path> {
     Some(first[..n].to_vec())
 }
 
+/// How many times as wide tiles are along the lanes, where these are tiled.
+const ROW: i64 = 32;
 /// How often a range may be split, from the fastest code to the smallest.
 const SPLITS: [usize; 3] = [8, 2, 0];
 /// What making one form of the loops and deciding about it may take: some seconds at the worst.
@@ -421,12 +434,23 @@ fn walk(
         Tree::Sequence(parts) => {
             parts.iter().for_each(|(inside, t)| walk(s, t, inside, wanted, moves, concurrent, out));
         }
-        Tree::Blocks { cuts, places, child, .. } => {
+        Tree::Blocks { width, cuts, places, child, .. } => {
             let Tree::Sequence(parts) = &**child else { return };
             for ((inside, t), place) in parts.iter().zip(places) {
                 let plain = Wanted { lanes: 1, jam: 1, tile: 1, threads: false, ..*wanted };
-                let wanted = if *place == cuts.len() { &plain } else { wanted };
+                let last = *place == affine::last_part(cuts.len());
+                let (wanted, first) = (if last { &plain } else { wanted }, out.len());
                 walk(s, t, inside, wanted, moves, concurrent, out);
+                // What is beyond the block in a part only follows from the block: tiles of it as wide stay in the first cache.
+                if let (false, Tree::Band { members, .. }, Some(plan)) = (last, t, out.get_mut(first)) {
+                    let beyond = |c: &(usize, &Member)| place >> c.0 & 1 == 1;
+                    for (_, cut) in cuts.iter().enumerate().filter(beyond) {
+                        let same = |m: &Member| inside.iter().all(|u| m.rows.get(u) == cut.rows.get(u));
+                        if let Some(m) = members.iter().position(same) {
+                            plan.tiles[m] = *width;
+                        }
+                    }
+                }
             }
         }
         Tree::Band { members, permutable, child } => {
@@ -488,12 +512,15 @@ fn plan(
     let mut plan =
         BandPlan { order: all.clone().collect(), tiles: vec![0; members.len()], ..BandPlan::default() };
     let tiled = permutable && members.len() > 1 && wanted.tile > 1;
+    // Beside one other loop, that of the rows is tiled, too.
+    let rows = wanted.rows && tiled && members.len() == 2;
     let along: Vec<Along> = all.clone().map(|m| Along::of(s, (band, m), units, moves)).collect();
     let may = all.clone().filter(|m| {
         let last = m + 1 == members.len();
         // What is not coincident may still be lanes inside of the members that carry the dependences.
-        let may = !members[*m].alone && (permutable || last);
-        innermost && wanted.lanes > 1 && may && along[*m].moves_results
+        let free = || !members[*m].alone || rows && s.lanes_in_turn(band, *m, units);
+        let may = (permutable || last) && free();
+        innermost && wanted.lanes > 1 && along[*m].moves_results && may
     });
     let dense = may.clone().filter(|m| along[*m].far == 0 && along[*m].near > 0);
     let dense = dense.max_by_key(|m| (members[*m].coincident, along[*m].near, *m));
@@ -527,10 +554,13 @@ fn plan(
                 plan.order.retain(|m| *m != v);
                 plan.order.push(v);
             }
-            plan.blocks = vec![(v, wanted.lanes, true)];
+            match wanted.rows {
+                true => plan.in_turn = Some(v).filter(|v| plan.order.last() == Some(v)),
+                false => plan.blocks = vec![(v, wanted.lanes, true)],
+            }
             if tiled {
                 plan.tiles = vec![wanted.tile; members.len()];
-                plan.tiles[v] = 0;
+                plan.tiles[v] = if rows { wanted.tile * ROW } else { 0 };
             }
         }
     }

@@ -3,12 +3,12 @@
 //! by the whole block, last.
 //!
 //! For LU, let `k` be the member that is summed over. No iteration has `i < k` or `j < k`, so that a block of `k` has
-//! parts: the rows of the block (`i` in it), its columns (`j` in it), and the rest, where both are beyond it. The rest is a
-//! product of two matrices that the other parts have finished. Tiles of a permutable band may run in this order: the
-//! cuts are hyperplanes, and no dependence goes backwards along a member.
+//! parts: the block itself (`i` and `j` in it), its rows (`j` beyond it), its columns (`i` beyond it), and the rest, where both
+//! are beyond it. The rest is a product of two matrices that the other parts have finished. Tiles of a permutable band
+//! may run in this order: the cuts are hyperplanes, and no dependence goes backwards along a member.
 
 use super::dependences::Dependence;
-use super::distribute::{among, restricted};
+use super::distribute::{among, circles, restricted};
 use super::project::Facts;
 use super::{Member, Schedule, Tree, Unit};
 use crate::system::{Col, Con, Conj, Lin};
@@ -16,6 +16,9 @@ use std::collections::HashMap;
 
 /// Which units of the new schedule a unit became, with the part that each is in.
 type Copies = HashMap<usize, Vec<(usize, usize)>>;
+
+/// Members that are cut, each of which doubles the parts.
+const MOST: usize = 3;
 
 struct Maker<'s> {
     s: &'s Schedule,
@@ -105,12 +108,12 @@ impl Maker<'_> {
             .filter(|m| m.0 != member && beyond(m.1))
             .map(|m| m.1.clone())
             .collect();
-        if cuts.is_empty() {
+        if cuts.is_empty() || cuts.len() > MOST {
             return None;
         }
         let by = (members[member].clone(), cuts.clone());
         let mut parts: Vec<(usize, HashMap<usize, usize>)> = Vec::new();
-        for place in 0..=cuts.len() {
+        for place in 0..1usize << cuts.len() {
             let mut here = HashMap::new();
             for u in inside {
                 let unit = &s.units[*u];
@@ -130,13 +133,17 @@ impl Maker<'_> {
             }
             parts.push((place, here));
         }
-        self.found = Some(by);
+        self.found = Some(by.clone());
         let (mut places, mut sequence) = (Vec::new(), Vec::new());
         for (place, here) in parts {
-            // The updates are nests of their own.
-            let groups: Vec<Vec<usize>> = match place == cuts.len() {
-                true => inside.iter().filter(|u| here.contains_key(u)).map(|u| vec![*u]).collect(),
-                false => vec![inside.iter().copied().filter(|u| here.contains_key(u)).collect()],
+            // The updates are nests of their own, unless they wait for one another.
+            let all: Vec<usize> = inside.iter().copied().filter(|u| here.contains_key(u)).collect();
+            let waits = |a: usize, b: usize| {
+                a != b && s.dependences.iter().any(|d| (d.from, d.to) == (a, b) && self.meets(d, &by, place))
+            };
+            let groups = match place == last(cuts.len()) {
+                true => circles(&all, &waits),
+                false => vec![all],
             };
             for group in groups.into_iter().filter(|g| !g.is_empty()) {
                 let one = |m: &Member| {
@@ -174,6 +181,17 @@ impl Maker<'_> {
         part(&self.row(member, unit, columns)?, self.width, &values, place, t)
     }
 
+    /// Whether a dependence has instances within one part of one block.
+    fn meets(&self, d: &Dependence, by: &(Member, Vec<Member>), place: usize) -> bool {
+        d.when.iter().any(|when| {
+            let t = first_free(when, self.s.context.columns);
+            let ends = [(d.from, &d.columns.0), (d.to, &d.columns.1)];
+            let both = ends.map(|(u, columns)| self.part(by, place, u, columns, t));
+            let all: Conj = when.iter().cloned().chain(both.into_iter().flatten().flatten()).collect();
+            !Facts::new(&self.s.context, t + 1).impossible(&all)
+        })
+    }
+
     /// The dependence between all that its units became and that run in the same part.
     fn dependences(&self, d: &Dependence) -> Vec<Dependence> {
         let (from, to) = (self.copies.get(&d.from), self.copies.get(&d.to));
@@ -199,16 +217,21 @@ impl Maker<'_> {
     }
 }
 
-/// What holds in a part of block `t` of so many values of a member, of those of the members that are cut: the first
-/// ones, up to `place`, are beyond the block, and the next one is not.
+/// The part where all of so many cuts are beyond the block.
+pub fn last(cuts: usize) -> usize {
+    (1 << cuts) - 1
+}
+
+/// What holds in a part of block `t` of so many values of a member, of those of the members that are cut: bit `n` of
+/// `place` says whether the `n`-th one is beyond the block.
 pub(super) fn part(member: &Lin, width: i64, cuts: &[Lin], place: usize, t: Col) -> Option<Conj> {
     let mut out = Conj::new();
     let inside = member.combine(1, &Lin::atom(t), -width)?;
     out.push(Con { lin: inside.clone(), eq: false });
     out.push(Con { lin: Lin::constant(width - 1).minus(&inside)?, eq: false });
-    for (n, cut) in cuts.iter().enumerate().take(place + 1) {
+    for (n, cut) in cuts.iter().enumerate() {
         let beyond = cut.combine(1, &Lin::atom(t), -width)?.offset(-width)?;
-        let lin = if n < place { beyond } else { beyond.scaled(-1)?.offset(-1)? };
+        let lin = if place >> n & 1 == 1 { beyond } else { beyond.scaled(-1)?.offset(-1)? };
         out.push(Con { lin, eq: false });
     }
     Some(out)

@@ -1,6 +1,6 @@
 //! The dimensions of a schedule: those of tiles, iterations and blocks, band by band, and what the statements are over them.
 
-use super::blocks::part as part_of;
+use super::blocks::{last, part as part_of};
 use super::project::{Facts, halves, to_expr};
 use super::{Schedule, Tree};
 use crate::scan::invert;
@@ -24,6 +24,9 @@ pub struct BandPlan {
     pub threads: Option<usize>,
     /// The tiles of the first two members that have any run along diagonals, one diagonal after the other.
     pub wavefront: bool,
+    /// The last member, if its loop is one per unit, one after the other, where all iterations of a unit may run before those
+    /// of the next one.
+    pub in_turn: Option<usize>,
 }
 
 impl BandPlan {
@@ -65,6 +68,8 @@ pub(super) enum Node {
     Loop(Col, bool, Box<Node>),
     /// A block: its extent, its executor, and the band and member that it is of.
     Block(Col, i64, Executor, (usize, usize), Box<Node>),
+    /// The loops inside for each unit by itself, if all iterations of a band's member of one may run before those of the next.
+    InTurn((usize, usize), Box<Node>),
     Sequence(Vec<(Vec<usize>, Node)>),
     Leaf,
 }
@@ -128,7 +133,7 @@ impl<'a> Dims<'a> {
                 let Tree::Sequence(parts) = &**child else { return Err("blocks have no parts".into()) };
                 let mut out = Vec::new();
                 for ((inside, part), place) in parts.iter().zip(places) {
-                    let outside = std::mem::replace(&mut self.rest, *place == cuts.len());
+                    let outside = std::mem::replace(&mut self.rest, *place == last(cuts.len()));
                     out.push((inside.clone(), self.node(part, inside, plans, bands, paths)?));
                     self.rest = outside;
                     for u in inside {
@@ -226,8 +231,15 @@ impl<'a> Dims<'a> {
             }
         }
         let inside = self.node(child, units, plans, bands, paths)?;
+        let over = outer.last().copied().zip(plan.in_turn);
         Ok(chain.into_iter().rev().fold(inside, |inside, (c, b)| match b {
-            None => Node::Loop(c, concurrent == Some(c), Box::new(inside)),
+            None => {
+                let made = Node::Loop(c, concurrent == Some(c), Box::new(inside));
+                match over.filter(|o| o.0 == c) {
+                    Some((_, m)) => Node::InTurn((band, m), Box::new(made)),
+                    None => made,
+                }
+            }
             Some((m, n, lanes)) => {
                 let exec = if lanes { Executor::Vector(n as u32) } else { Executor::Unrolled };
                 Node::Block(c, n, exec, (band, m), Box::new(inside))

@@ -117,7 +117,7 @@ pub(super) fn restricted(t: &Tree, units: &[usize]) -> Tree {
 
 /// Strongly connected components together, each group after all that it waits for; otherwise in the order of
 /// the text.
-fn circles(units: &[usize], waits: &dyn Fn(usize, usize) -> bool) -> Vec<Vec<usize>> {
+pub(super) fn circles(units: &[usize], waits: &dyn Fn(usize, usize) -> bool) -> Vec<Vec<usize>> {
     let n = units.len();
     let mut reach: Vec<Vec<bool>> =
         units.iter().map(|a| units.iter().map(|b| a != b && waits(*a, *b)).collect()).collect();

@@ -52,6 +52,13 @@ impl Generator<'_> {
                 }
                 Ok(Stmt::seq(out))
             }
+            Node::InTurn(member, inside) => {
+                if active.len() < 2 || !self.dims.s.in_turn(*member, active) {
+                    return self.make(inside, active, full, known);
+                }
+                let parts = active.iter().map(|u| self.make(inside, &[*u], full, known));
+                Ok(Stmt::seq(parts.collect::<Result<Vec<_>, _>>()?))
+            }
             Node::Blocks(col, parts) => self.blocks(*col, parts, active, full, known),
             Node::Loop(col, true, inside) => self.concurrent(*col, inside, active, full, known),
             Node::Loop(col, false, inside) => {
@@ -168,7 +175,8 @@ impl Generator<'_> {
             }
             full = self.all_full(col, &active, known);
             if full {
-                for u in &active {
+                // This loop also has iterations of other units. What equalities say of it is asked for again inside.
+                for u in active.iter().filter(|u| self.code(**u).cons.iter().all(|c| !c.eq)) {
                     inner.extend(self.bounds(*u, col, true).cloned());
                 }
             }

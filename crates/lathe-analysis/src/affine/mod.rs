@@ -22,6 +22,7 @@ use lathe_ir::{Access, Binder, BufId, Expr, Stmt, VarId};
 use lathe_poly::Affine;
 use std::collections::{BTreeMap, HashMap};
 
+pub use blocks::last as last_part;
 pub use dims::BandPlan;
 pub use generate::generate;
 
@@ -82,8 +83,8 @@ pub enum Tree {
         child: Box<Tree>,
     },
     /// Blocks of so many values of a member, and in each of them one part after the other: `child` is their sequence. Of
-    /// the members in `cuts`, a part has the iterations where as many of the first ones as `places` says are beyond the
-    /// block, and the next one is not.
+    /// the members in `cuts`, a part has the iterations where those are beyond the block whose bits `places` has, and the
+    /// others are not.
     Blocks {
         member: Member,
         width: i64,
@@ -223,13 +224,29 @@ impl Schedule {
 
     /// Whether all iterations of one unit may run before those of the next one, along a member of a band within one
     /// iteration of all others: no dependence goes to an earlier one of these units.
-    fn in_turn(&self, (band, member): (usize, usize), units: &[usize]) -> bool {
+    fn in_turn(&self, at: (usize, usize), units: &[usize]) -> bool {
+        self.only(at, units, &|from, to| from <= to)
+    }
+
+    /// Whether that is so, and no unit depends on itself there: the iterations of each unit are lanes, if those of one run
+    /// before those of the next.
+    pub fn lanes_in_turn(&self, band: usize, member: usize, units: &[usize]) -> bool {
+        self.only((band, member), units, &|from, to| from < to)
+    }
+
+    /// Whether all dependences between units within one iteration of all members but one go from places to places as given.
+    fn only(
+        &self,
+        (band, member): (usize, usize),
+        units: &[usize],
+        allowed: &dyn Fn(usize, usize) -> bool,
+    ) -> bool {
         self.of_band(band).is_some_and(|b| {
             let outer = b.members.iter().enumerate().filter(|m| m.0 != member).map(|m| m.1);
             let others: Vec<&Member> = b.around.iter().copied().chain(outer).collect();
             let place = |u: usize| units.iter().position(|v| *v == u);
             self.dependences.iter().all(|d| match (place(d.from), place(d.to)) {
-                (Some(from), Some(to)) if from > to => {
+                (Some(from), Some(to)) if !allowed(from, to) => {
                     dependences::stays(&self.context, &self.units, d, &others) == Some(false)
                 }
                 _ => true,

@@ -1,11 +1,12 @@
-//! Blocked factorizations and triangular solves: the loop that is summed over runs in blocks (`affine_schedule(blocks: …)`), and
+//! Blocked factorizations, triangular solves and orthogonalization: the loop that is summed over runs in blocks (`affine_schedule(blocks: …)`), and
 //! what each block ends with is a matrix product: the operand that rows share is packed into panels (Goto and van de
-//! Geijn, 2008), and a tile of the results stays in registers.
+//! Geijn, 2008), and a tile of the results stays in registers. Where several statements wait for one another there, as in modified
+//! Gram-Schmidt, whose projections read what the one before subtracted, tiles of columns go through a block in its order.
 
 use super::made::Made;
 use super::setting::Setting;
 use super::sums::array;
-use lathe_ir::names;
+use lathe_ir::names::{self, Role};
 use lathe_ir::visit::{self, Path};
 use lathe_ir::{Access, Executor, Function, Stmt, VarId};
 use lathe_transform::names::labels_in;
@@ -33,19 +34,34 @@ pub(super) fn blocked(
     if lanes < 2 {
         return None;
     }
-    let args = arguments(&[("blocks", width), ("vector", lanes)]);
-    let mut made = start.then(set, path, "affine_schedule", &args).ok()?;
+    // What does not wait for the sums, such as values that they begin with, has loops of its own.
+    let mut blocks = arguments(&[("blocks", width), ("vector", lanes)]);
+    blocks.push(Some("fuse"), name("none"));
+    let mut made = start.then(set, path, "affine_schedule", &blocks).ok()?;
     // From the last part to the first: paths of earlier ones stay what they are.
     let parts = parts(visit::at(&made.func.body, path)?);
+    let args = arguments(&[("vector", lanes)]);
     for part in parts.into_iter().rev() {
         let at: Path = path.iter().copied().chain(part).collect();
         let s = visit::at(&made.func.body, &at)?;
         let better = match Product::of(&made.func, s) {
-            Some(p) => product(set, &made, &at, &p, lanes),
+            Some(p) => product(set, &made, &at, &p, lanes, cost),
             None => {
+                if let Some(best) = updates(set, &made, &at, &args, cost) {
+                    made = best;
+                    continue;
+                }
                 let alone = s.as_loop().is_some() && visit::leaves_lanes(s);
-                let turned = alone.then(|| turned(set, &made, &at, lanes)).flatten();
-                let (so_far, nest) = turned.unwrap_or_else(|| (made.clone(), at));
+                // Rows and columns of the block are in tiles, which are independent.
+                let tiles = has_role(s, Role::Tile);
+                let within: Path = at.iter().copied().chain(tiles.then_some(0)).collect();
+                let shared = || tiles.then(|| shared(set, &made, &within, lanes)).flatten();
+                let turned = alone.then(|| shared().or_else(|| turned(set, &made, &within, lanes))).flatten();
+                let (so_far, nest) = turned.unwrap_or_else(|| match alone {
+                    true => (inside(set, made.clone(), &at, &args, cost), at.clone()),
+                    false => (made.clone(), at.clone()),
+                });
+                let nest = if tiles { at } else { nest };
                 Some(on_threads(set, &so_far, &nest, cost).unwrap_or(so_far))
             }
         };
@@ -54,13 +70,107 @@ pub(super) fn blocked(
     Some(made)
 }
 
-/// The paths of the parts of a loop over blocks.
+/// The paths of the parts of loops over blocks, and those of the other outermost loops.
 fn parts(s: &Stmt) -> Vec<Path> {
-    match s.as_loop().map(|l| l.body.as_seq().map_or(0, <[Stmt]>::len)) {
-        None => Vec::new(),
-        Some(0) => vec![vec![0]],
-        Some(n) => (0..n).map(|k| vec![0, k]).collect(),
+    let mut out = Vec::new();
+    visit::walk(s, &mut |s, p| {
+        let Some(l) = s.as_loop() else { return true };
+        let at = |k: &[usize]| p.iter().chain(k).copied().collect::<Path>();
+        match l.body.as_seq() {
+            Some(all) if all.iter().any(is_rest) => out.extend((0..all.len()).map(|k| at(&[0, k]))),
+            None if is_rest(&l.body) => out.push(at(&[0])),
+            _ => out.push(at(&[])),
+        }
+        false
+    });
+    out
+}
+
+/// Whether a loop is that of an update at the end of a block.
+fn is_rest(s: &Stmt) -> bool {
+    has_role(s, Role::Rest)
+}
+
+fn has_role(s: &Stmt, role: Role) -> bool {
+    let name = s.as_loop().map(|l| l.binder.name.to_string()).unwrap_or_default();
+    name.rsplit_once('.').is_some_and(|(base, _)| role.is_of(&name, base))
+}
+
+/// Columns of a tile that a block updates by several statements.
+const WIDTHS: [i64; 3] = [64, 32, 16];
+
+/// An update by several statements in tiles of the width that is expected to be the fastest; `None` if it is none.
+fn updates(
+    set: &Setting,
+    start: &Made,
+    at: &Path,
+    lanes: &Args,
+    cost: &dyn Fn(&Function) -> f64,
+) -> Option<Made> {
+    let s = visit::at(&start.func.body, at)?;
+    s.as_loop()?.body.as_loop().filter(|l| is_rest(s) && l.body.as_seq().is_some())?;
+    let all = WIDTHS.iter().filter_map(|w| update(set, start, at, *w, lanes, cost));
+    all.min_by(|a, b| cost(&a.func).total_cmp(&cost(&b.func)))
+}
+
+/// An update by statements that wait for one another, such as a projection and what it is subtracted from: a tile of its
+/// columns stays in the second cache while all iterations of the block run on it, in their order. Tiles do not depend on
+/// one another.
+fn update(
+    set: &Setting,
+    start: &Made,
+    at: &Path,
+    width: i64,
+    lanes: &Args,
+    cost: &dyn Fn(&Function) -> f64,
+) -> Option<Made> {
+    let over = visit::at(&start.func.body, at)?.as_loop()?;
+    let along = over.body.as_loop()?;
+    let (over, along) = (over.binder.name.to_string(), along.binder.name.to_string());
+    let [tiles, inner] = [Role::Outer, Role::Inner].map(|r| r.of(&along));
+    let made = step(set, start, at, "split", vec![name(&along), Arg::Int(width)], &[])?;
+    let made = step(set, &made, at, "reorder", vec![name(&tiles), name(&over)], &[])?;
+    let nest = named(&made, at, &inner)?;
+    let made = made.then(set, &nest, "affine_schedule", lanes).ok()?;
+    Some(on_threads(set, &made, at, cost).unwrap_or(made))
+}
+
+/// Lanes must be worth their steps.
+const GAIN: f64 = 0.99;
+
+/// Inner nests of a part in lanes, each if that is faster.
+fn inside(set: &Setting, start: Made, at: &Path, lanes: &Args, cost: &dyn Fn(&Function) -> f64) -> Made {
+    let mut nests: Vec<Path> = Vec::new();
+    if let Some(s) = visit::at(&start.func.body, at) {
+        visit::walk(s, &mut |s, p| {
+            let inner = s.as_loop().is_some_and(|_| !p.is_empty());
+            if inner && visit::leaves_lanes(s) {
+                nests.push(at.iter().chain(p).copied().collect());
+            }
+            !inner
+        });
     }
+    let mut made = start;
+    for nest in nests.into_iter().rev() {
+        let next = made.then(set, &nest, "affine_schedule", lanes).ok();
+        made = match next.filter(|n| cost(&n.func) < cost(&made.func) * GAIN) {
+            Some(next) => next,
+            None => inside(set, made, &nest, lanes, cost),
+        };
+    }
+    made
+}
+
+/// Where a loop of that name is.
+fn named(made: &Made, at: &Path, name: &str) -> Option<Path> {
+    let mut found = None;
+    visit::walk(visit::at(&made.func.body, at)?, &mut |s, p| {
+        if s.as_loop().is_some_and(|l| *l.binder.name == *name) {
+            found = found.take().or_else(|| Some(at.iter().chain(p).copied().collect()));
+        }
+        found.is_none()
+    });
+    found
 }
 
 /// Three loops around an update of an element by the product of two.
@@ -109,20 +219,19 @@ impl Product {
 }
 
 /// A product with packed panels, and tiles of the results in registers.
-fn product(set: &Setting, start: &Made, at: &Path, p: &Product, lanes: i64) -> Option<Made> {
+fn product(
+    set: &Setting,
+    start: &Made,
+    at: &Path,
+    p: &Product,
+    lanes: i64,
+    cost: &dyn Fn(&Function) -> f64,
+) -> Option<Made> {
     let wide = VECTORS * lanes;
     let high = (set.machine.vector_registers as i64 / (2 * VECTORS)).max(2);
-    let mut made = packed(set, start, at, p, wide, lanes)?;
+    let mut made = packed(set, start, at, p, wide, lanes, cost)?;
     // The nest is inside of what holds its copy.
-    let mut nest = at.clone();
-    let mut found = None;
-    visit::walk(visit::at(&made.func.body, at)?, &mut |s, path| {
-        if s.as_loop().is_some_and(|l| *l.binder.name == *p.first) {
-            found = found.take().or_else(|| Some(path.to_vec()));
-        }
-        found.is_none() && s.as_loop().is_none()
-    });
-    nest.extend(found?);
+    let nest = named(&made, at, &p.first)?;
     let mut args = arguments(&[("vector", wide), ("jam", high)]);
     if set.machine.threads > 1 {
         args.push(Some("parallel"), name("outer"));
@@ -136,7 +245,15 @@ fn product(set: &Setting, start: &Made, at: &Path, p: &Product, lanes: i64) -> O
 }
 
 /// With a copy of what all rows share: panels as wide as a tile, row by row.
-fn packed(set: &Setting, start: &Made, at: &Path, p: &Product, wide: i64, lanes: i64) -> Option<Made> {
+fn packed(
+    set: &Setting,
+    start: &Made,
+    at: &Path,
+    p: &Product,
+    wide: i64,
+    lanes: i64,
+    cost: &dyn Fn(&Function) -> f64,
+) -> Option<Made> {
     let mut args = Args::default();
     args.push(None, name(&p.shared));
     args.push(Some("at"), name(&p.first));
@@ -150,6 +267,9 @@ fn packed(set: &Setting, start: &Made, at: &Path, p: &Product, wide: i64, lanes:
     args.push(Some("layout"), call("permute", &order));
     let made = start.then(set, at, "accumulate", &args).ok()?;
     let Some(copy) = new_labels(&start.func, &made.func).pop() else { return Some(made) };
+    // Rows of the copy do not depend on one another.
+    let rows = named(&made, at, &names::dimension(&copy, 0));
+    let made = rows.and_then(|rows| on_threads(set, &made, &rows, cost)).unwrap_or(made);
     if p.dim + 1 != p.rank {
         return Some(made);
     }
@@ -210,38 +330,53 @@ fn on_threads(set: &Setting, start: &Made, at: &Path, cost: &dyn Fn(&Function) -
     (cost(&made.func) < cost(&start.func)).then_some(made)
 }
 
+/// Rows that all read one block by its columns, which are stored as rows meanwhile; lanes are elements of one row. With where the
+/// nest is then.
+fn shared(set: &Setting, start: &Made, at: &Path, lanes: i64) -> Option<(Made, Path)> {
+    let s = visit::at(&start.func.body, at)?;
+    let over = s.as_loop()?.binder.name.to_string();
+    let array = name(&written(&start.func, s)?);
+    let layout = call("permute", &[1, 0]);
+    let named_args =
+        [("at", name(&over)), ("space", name("host")), ("invariant", name(&over)), ("layout", layout)];
+    let made = step(set, start, at, "accumulate", vec![array], &named_args)?;
+    in_lanes(set, made, at, &over, lanes)
+}
+
 /// A nest whose lanes would be elements of one column: its part of the array is stored by columns meanwhile. With where the nest
 /// is then.
 fn turned(set: &Setting, start: &Made, at: &Path, lanes: i64) -> Option<(Made, Path)> {
     let s = visit::at(&start.func.body, at)?;
     let over = s.as_loop()?.binder.name.to_string();
-    let mut written = HashSet::new();
-    visit::walk(s, &mut |s, _| {
-        written.extend(
-            s.accesses()
-                .filter(|(_, m)| m.writes())
-                .filter_map(|(a, _)| Some((a.view.buffer()?, a.indices.len()))),
-        );
-        true
-    });
-    let [(buffer, 2)] = written.into_iter().collect::<Vec<_>>()[..] else { return None };
     let mut args = Args::default();
-    args.push(None, name(&array(&start.func, buffer)?));
+    args.push(None, name(&written(&start.func, s)?));
     args.push(Some("at"), name(&over));
     args.push(Some("space"), name("host"));
     args.push(Some("layout"), call("permute", &[1, 0]));
-    let mut made = start.then(set, at, "accumulate", &args).ok()?;
-    let mut found = None;
-    visit::walk(visit::at(&made.func.body, at)?, &mut |s, path| {
-        if s.as_loop().is_some_and(|l| *l.binder.name == *over) {
-            found = found.take().or_else(|| Some(path.to_vec()));
-        }
-        found.is_none() && s.as_loop().is_none()
-    });
-    let nest: Path = at.iter().copied().chain(found?).collect();
-    made = made.then(set, &nest, "affine_schedule", &arguments(&[("vector", lanes)])).ok()?;
+    let made = start.then(set, at, "accumulate", &args).ok()?;
+    in_lanes(set, made, at, &over, lanes)
+}
+
+/// The nest over `over` in lanes, and where it is; `None` if it has none.
+fn in_lanes(set: &Setting, made: Made, at: &Path, over: &str, lanes: i64) -> Option<(Made, Path)> {
+    let nest = named(&made, at, over)?;
+    let made = made.then(set, &nest, "affine_schedule", &arguments(&[("vector", lanes)])).ok()?;
     let lanes = !visit::leaves_lanes(visit::at(&made.func.body, &nest)?);
     lanes.then_some((made, nest))
+}
+
+/// The one array that a nest writes, if it has two dimensions.
+fn written(func: &Function, s: &Stmt) -> Option<String> {
+    let mut all = HashSet::new();
+    visit::walk(s, &mut |s, _| {
+        let written = s.accesses().filter(|(_, m)| m.writes());
+        all.extend(written.filter_map(|(a, _)| Some((a.view.buffer()?, a.indices.len()))));
+        true
+    });
+    match all.into_iter().collect::<Vec<_>>()[..] {
+        [(buffer, 2)] => array(func, buffer),
+        _ => None,
+    }
 }
 
 fn step(

@@ -31,9 +31,10 @@ const NESTS: usize = 16;
 const CHECKED: usize = 2;
 /// What checking all nests may take ([`lathe_analysis::within_work`]).
 const WORK: u64 = 40_000_000;
-/// What the loops of one nest may take, those inside of it apart, and what checking one schedule may take.
+/// What the loops of one nest may take, those inside of it apart, and what checking one schedule may take: one without and one
+/// with threads, which are refused more often.
 const NEST: u64 = 40_000_000;
-const CHECK: u64 = 8_000_000;
+const CHECK: [u64; 2] = [16_000_000, 8_000_000];
 /// What all variables of a nest may take that get an element per iteration.
 const EXPANDED: i64 = 64 << 20;
 /// Iterations of another loop side by side, and the width of tiles for results in registers. The model knows too little
@@ -189,6 +190,9 @@ fn best(
             }
         }
     };
+    if large(set, whole, path, sizes) {
+        offer(rows_in_time(set, whole, path));
+    }
     offer(sums::in_lanes(set, whole, path));
     offer(sums::on_threads(set, whole, path, sizes));
     rows(set, whole, path).into_iter().for_each(|m| offer(Some(m)));
@@ -240,6 +244,46 @@ fn rows(set: &Setting, whole: &Made, path: &Path) -> Vec<Made> {
     all.filter_map(|m| m.then(set, path, "parallel", &args).ok()).collect()
 }
 
+fn large(set: &Setting, made: &Made, path: &Path, sizes: &BTreeMap<String, i64>) -> bool {
+    touched(&made.func, path, sizes) > LARGE.saturating_mul(set.machine.l2_bytes as i64)
+}
+
+/// Time steps over one row, in tiles of both, whose rows are in lanes.
+fn rows_in_time(set: &Setting, start: &Made, path: &Path) -> Option<Made> {
+    let nest = visit::at(&start.func.body, path)?;
+    let (mut depth, mut bytes) = (0, 8);
+    visit::walk(nest, &mut |s, p| {
+        bytes = s.accesses().map(|(a, _)| a.elem.bytes() as i64).fold(bytes, |n, b| n.min(b.max(1)));
+        let above =
+            (0..=p.len()).filter(|n| visit::at(nest, &p[..*n]).is_some_and(|s| s.as_loop().is_some()));
+        depth = depth.max(above.count());
+        true
+    });
+    if depth != 2 || !in_time(nest) || reduces(&start.func, path) {
+        return None;
+    }
+    let lanes = (set.machine.vector_bytes as i64 / bytes).max(2);
+    let tiled =
+        [("vector", Word::Number(lanes)), ("tile", Word::Number(STEPS[0])), ("lanes", Word::Name("none"))];
+    let mut made = start.then(set, path, "affine_schedule", &arguments(&tiled)).ok()?;
+    let mut rows: Vec<(Path, String)> = Vec::new();
+    visit::walk(visit::at(&made.func.body, path)?, &mut |s, p| {
+        let innermost = |l: &lathe_ir::Loop| !has(&l.body, &|s| s.as_loop().is_some());
+        if let Some(l) = s.as_loop().filter(|l| innermost(l)) {
+            rows.push((path.iter().chain(p).copied().collect(), l.binder.name.to_string()));
+        }
+        true
+    });
+    for (row, name) in rows.into_iter().rev() {
+        let mut args = Args::default();
+        args.push(None, Arg::Path(name));
+        args.push(None, Arg::Int(lanes));
+        args.push(Some("tail"), Arg::Path("separate".to_string()));
+        made = made.then(set, &row, "vectorize", &args).unwrap_or(made);
+    }
+    Some(made)
+}
+
 /// Offers affine schedules of a nest: the model ranks what the step would make; only the best ones are checked.
 fn affine(
     set: &Setting,
@@ -248,7 +292,7 @@ fn affine(
     (least, cost): (f64, &dyn Fn(&Function) -> f64),
     offer: &mut dyn FnMut(Option<Made>),
 ) -> Result<(), Diagnostic> {
-    let large = touched(&start.func, path, sizes) > LARGE.saturating_mul(set.machine.l2_bytes as i64);
+    let large = large(set, start, path, sizes);
     let all = candidates(set, &start.func, path, large);
     let cursor = Cursor { focus: path.clone(), ..Cursor::new(set.module, &start.func) };
     let (mut ranked, mut refused) = (Vec::new(), None);
@@ -276,13 +320,21 @@ fn affine(
             if expected > most {
                 break;
             }
-            match lathe_analysis::within_work(CHECK, || start.then(set, path, "affine_schedule", args)) {
+            let (made, spent) = lathe_analysis::within_work(CHECK[usize::from(threads)], || {
+                let made = start.then(set, path, "affine_schedule", args);
+                (made, lathe_analysis::exhausted())
+            });
+            match made {
                 Ok(made) => {
                     offer(Some(fused(set, made, path)));
                     taken.get_or_insert(expected);
                     break;
                 }
                 Err(d) => refused = refused.or(Some(d)),
+            }
+            // What takes too long along one diagonal does along another.
+            if threads && spent {
+                break;
             }
         }
     }

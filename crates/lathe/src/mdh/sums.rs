@@ -112,7 +112,7 @@ struct Names {
     bytes: i64,
 }
 
-/// Serial loops around reductions alone, of which each iteration takes the next elements.
+/// Serial loops around reductions alone, of which each iteration takes neighbouring elements.
 fn loops(func: &Function, nest: &Path) -> Vec<(Path, Names)> {
     let mut out = Vec::new();
     let Some(root) = visit::at(&func.body, nest) else { return out };
@@ -167,11 +167,11 @@ pub(super) fn array(func: &Function, id: BufId) -> Option<String> {
     out
 }
 
-/// Whether the next iteration takes the next element in memory.
+/// Whether the next iteration takes the next element in memory, or the one before.
 fn next(a: &Access, v: VarId) -> bool {
     let Some((last, others)) = a.indices.split_last() else { return false };
     let outside = others.iter().all(|e| !visit::vars_of(e).contains(&v));
-    outside && Affine::of(last).is_some_and(|f| f.coefficient(&v) == 1)
+    outside && Affine::of(last).is_some_and(|f| f.coefficient(&v).abs() == 1)
 }
 
 /// Whether data says which elements are taken: a lane gathers its own.
