@@ -76,7 +76,8 @@ def misses(goal, candidates, name, best=None, peak=None):
     others."""
     mine = candidates[name]
     to = lambda rival: candidates[rival]["median_s"] / mine["median_s"] if rival in candidates else None
-    reached = {"best": mine.get("ratio", to(best)), "C": to("C"), **dict.fromkeys(("roofline", "peak", "copy"), mine["rate"] / peak if peak else None)}
+    ratio = mine.get("ratio", to(best))
+    reached = {"C": to("C"), best: ratio, "best": ratio, **dict.fromkeys(("roofline", "peak", "copy"), mine["rate"] / peak if peak else None)}
     short = lambda factor, of: reached.get(of, to(of)) is not None and reached.get(of, to(of)) < float(factor)
     either = re.search(r"min\(([\d.]+) x best, ([\d.]+) x (\w+)\)", goal)
     if either:
