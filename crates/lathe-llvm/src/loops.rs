@@ -7,14 +7,11 @@ use crate::value::Leaf;
 use lathe_diagnostics::Places;
 use lathe_ir::visit::leaves_lanes;
 use lathe_ir::{Expr, Loop, Stage, Stmt};
-use lathe_poly::{Interval, Linear};
+use lathe_poly::{Interval, Linear, MOST_GUARDED};
 use llvm_sys::LLVMIntPredicate as I;
 
 /// Unrolled loops longer than this are run as loops.
 const MAX_UNROLL: i64 = 1 << 16;
-
-/// Unrolled loops of unknown length are guarded iteration by iteration up to this length.
-const MAX_GUARDED: i64 = 64;
 
 /// Emits `body` for `lo`, `lo + step`, … below `hi`, with the current value as its argument. Where `hi + step` may not
 /// fit 64 bits (`near_end`), the distance decides whether there is a next one.
@@ -155,11 +152,9 @@ pub fn unrolled(e: &mut Emitter, l: &Loop, places: &Places) -> Result<()> {
     {
         return Ok(());
     }
-    let most = exact.or_else(|| {
-        let extent = Linear::of(&l.hi).minus(&Linear::of(&l.lo)).map(|f| e.ranges.sum(&f).hi)?;
-        let trips = (extent.max(0) + i128::from(l.step) - 1) / i128::from(l.step);
-        i64::try_from(trips).ok().filter(|n| *n <= MAX_GUARDED)
-    });
+    let most = exact.or_else(|| lathe_poly::most_trips(l, &e.ranges).filter(|n| *n <= MOST_GUARDED));
+    // The first one may be known to run.
+    let some = exact.is_none() && e.ranges.lt(&l.lo, &l.hi);
     // Guarded iterations are compared with the end, so the one behind it must have a number.
     let last = |n: i64| e.ranges.range(&l.lo).hi + i128::from(n) * i128::from(l.step);
     let counts = |n: &i64| *n <= MAX_UNROLL && (exact.is_some() || last(*n) <= Interval::INDEX.hi);
@@ -169,7 +164,7 @@ pub fn unrolled(e: &mut Emitter, l: &Loop, places: &Places) -> Result<()> {
     let done = exact.is_none().then(|| e.block("done"));
     for k in 0..n {
         let i = ir.add(lo, ir.i64(k.wrapping_mul(l.step)));
-        if let Some(done) = done {
+        if let Some(done) = done.filter(|_| k > 0 || !some) {
             let next = e.block("next");
             ir.cond_br(ir.icmp(I::LLVMIntSLT, i, hi), next, done);
             ir.at_end(next);

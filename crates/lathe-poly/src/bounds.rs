@@ -111,6 +111,7 @@ fn uppers_of(l: &Linear, depth: usize) -> Vec<Linear> {
     if depth == 0 {
         return out;
     }
+    without_quotients(l).into_iter().for_each(|f| insert(&mut out, f));
     for (atom, c) in &l.terms {
         let Some(rest) = l.plus(&Linear::atom(atom.clone()), c.wrapping_neg()) else { continue };
         for bound in atom_uppers(atom, *c, depth) {
@@ -119,6 +120,39 @@ fn uppers_of(l: &Linear, depth: usize) -> Vec<Linear> {
                     insert(&mut out, g);
                 }
             }
+        }
+    }
+    out
+}
+
+/// Upper bounds without two quotients of nearly the same: `a·((x + p) // d) - a·m·((x + q) // (d·m))` is what a block of
+/// `m` parts has left of these, at most `a·(m - 1 + ⌈(p - q) / d⌉)`.
+fn without_quotients(l: &Linear) -> Vec<Linear> {
+    fn quotient((atom, c): &(Expr, i64)) -> Option<(Linear, i64, &Expr, i64)> {
+        match atom.kind() {
+            ExprKind::Binary(BinOp::FloorDiv, x, d) => {
+                Some((normal(x), d.as_int().filter(|d| *d > 0)?, atom, *c))
+            }
+            _ => None,
+        }
+    }
+    let divides = |t: &&(Expr, i64)| matches!(t.0.kind(), ExprKind::Binary(BinOp::FloorDiv, ..));
+    let mut out = Vec::new();
+    if l.terms.iter().filter(divides).count() < 2 {
+        return out;
+    }
+    let all: Vec<_> = l.terms.iter().filter_map(quotient).collect();
+    for (x, d, fine, a) in all.iter().filter(|q| q.3 > 0) {
+        for (y, e, coarse, b) in all.iter().filter(|q| q.3 < 0 && q.1 % d == 0) {
+            let parts = e / d;
+            if !x.same_terms(y) || a.checked_mul(-parts) != Some(*b) {
+                continue;
+            }
+            let apart = y.constant.checked_sub(x.constant).and_then(|p| p.div_euclid(*d).checked_neg());
+            let most = apart.and_then(|p| (parts - 1).checked_add(p)?.checked_mul(*a));
+            let rest = l.plus(&Linear::atom((*fine).clone()), -a);
+            let rest = rest.and_then(|r| r.plus(&Linear::atom((*coarse).clone()), b.wrapping_neg()));
+            out.extend(rest.zip(most).and_then(|(r, m)| r.offset(m)));
         }
     }
     out
@@ -305,6 +339,21 @@ pub fn constant_trips(l: &Loop) -> Option<i64> {
     Linear::difference(&l.hi, &l.lo).map(|span| trips_over(l, span))
 }
 
+/// The most iterations that an unrolled loop may have if their number is not constant: each is guarded by a comparison with
+/// the loop's end.
+pub const MOST_GUARDED: i64 = 64;
+
+/// The most iterations that a loop can have at a place: their number, or else the least constant that is known to bound it.
+pub fn most_trips(l: &Loop, here: &Ranges) -> Option<i64> {
+    if let Some(n) = constant_trips(l) {
+        return Some(n);
+    }
+    let span = normal(&l.hi).minus(&normal(&l.lo))?;
+    let range = i64::try_from(here.sum(&span).hi).ok();
+    let span = range.into_iter().chain(constant_upper(&span, &here.around())).min()?;
+    Some(trips_over(l, span))
+}
+
 /// The number of iterations of a loop whose bounds are so far apart.
 pub fn trips_over(l: &Loop, span: i64) -> i64 {
     if span <= 0 { 0 } else { (span - 1) / l.step + 1 }
@@ -378,6 +427,41 @@ mod tests {
         assert_eq!(constant_upper(&q(build::add(v(1), c(3))), &scope), Some(3));
         assert!(nonneg(&q(v(1)), &scope, &HashSet::new()));
         assert!(!nonneg(&q(build::sub(v(1), c(1))), &scope, &HashSet::new()));
+    }
+
+    /// What a block of so many parts has left of them, by all numbers; the bound is reached.
+    #[test]
+    fn quotients_of_parts_and_of_blocks_bound_what_a_block_has_left() {
+        let n = v(0);
+        for (d, parts, p, q) in
+            [(16, 8, 15, 0), (16, 8, 0, 0), (4, 1, 3, 0), (4, 3, -5, 2), (4, 2, 2, -9), (1, 4, 0, 3)]
+        {
+            let quotient = |add: i64, d: i64| build::floor_div(build::add(n.clone(), c(add)), c(d));
+            let left = build::sub(quotient(p, d), build::mul(c(parts), quotient(q, d * parts)));
+            let most = constant_upper(&normal(&left), &[]);
+            let value = |n: i64| (n + p).div_euclid(d) - parts * (n + q).div_euclid(d * parts);
+            let real = (0..400).map(value).max();
+            assert!(most >= real, "{d} {parts} {p} {q}: {most:?} {real:?}");
+            assert!(most.is_some_and(|m| m <= real.unwrap() + 1), "{d} {parts} {p} {q}: {most:?} {real:?}");
+        }
+    }
+
+    #[test]
+    fn a_loop_over_what_tiles_leave_has_a_constant_bound() {
+        // for o in n // 128..(n + 127) // 128 { for i in 0..(n + 15) // 16 - 8 * o { for j in 0..n - 128 * o { … } } }
+        let n = v(0);
+        let mut here = Ranges::default();
+        here.enter_size(VarId(0));
+        here.enter_loop(VarId(1), &build::floor_div(n.clone(), c(128)), &build::ceil_div(n.clone(), 128));
+        let over = |hi: Expr| {
+            let binder = lathe_ir::Binder { id: VarId(2), name: "i".into(), ty: Scalar::Index };
+            let (lo, body) = (c(0), lathe_ir::Stmt::empty());
+            most_trips(&Loop { binder, lo, hi, step: 1, exec: lathe_ir::Executor::Serial, body }, &here)
+        };
+        assert_eq!(over(build::sub(build::ceil_div(n.clone(), 16), build::mul(c(8), v(1)))), Some(8));
+        assert_eq!(over(build::sub(n.clone(), build::mul(c(128), v(1)))), Some(127));
+        assert_eq!(over(build::min(c(7), n.clone())), Some(7));
+        assert!(over(n).is_none_or(|most| most > MOST_GUARDED));
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! ([`crate::fits`]) is like that. A load is one value only as long as nothing writes the array: conditions on other
 //! loads hold for the statement that they are right before, and no further.
 
+use crate::bounds::Ranged;
 use crate::form::Linear;
 use crate::interval::{FAR, Interval};
 use crate::products;
@@ -279,6 +280,20 @@ impl Ranges {
     /// The variable's place in the scope.
     pub(crate) fn bound(&self, v: VarId) -> Option<&Bound> {
         self.depth.get(&v).map(|d| &self.scope[*d])
+    }
+
+    /// The loops around, and the names of values as loops of one iteration, outermost first.
+    pub(crate) fn around(&self) -> Vec<Ranged> {
+        let of = |b: &Bound| {
+            let lo = b.lo.clone()?;
+            let hi = match &b.hi {
+                Some(hi) if b.around => hi.clone(),
+                None if b.value => build::add(lo.clone(), build::index(1)),
+                _ => return None,
+            };
+            Some(Ranged::new(b.id, lo, hi))
+        };
+        self.scope.iter().filter_map(of).collect()
     }
 
     /// How deep in the scope an atom reaches: compound atoms half a step deeper than their variables.

@@ -12,7 +12,7 @@ use lathe_ir::lower::storage;
 use lathe_ir::visit::substitute_stmt;
 use lathe_ir::{Access, Buffer, Executor, Expr, Loop, Scalar, Space, Stmt, StmtKind, Store};
 use lathe_lower::{halves, reductions};
-use lathe_poly::Interval;
+use lathe_poly::{Interval, MOST_GUARDED};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -256,7 +256,12 @@ impl Emitter<'_> {
 
     /// The iterations one after the other, so that subscripts become constants.
     fn unrolled(&mut self, l: &Loop) -> Result<()> {
-        let Some(trip) = lathe_poly::constant_trips(l) else { return self.serial(l, None) };
+        let Some(trip) = lathe_poly::constant_trips(l) else {
+            return match lathe_poly::most_trips(l, &self.ranges) {
+                Some(most) if self.device.is_none() && most <= MOST_GUARDED => self.guarded(l, most),
+                _ => self.serial(l, None),
+            };
+        };
         if self.device.is_some() {
             return self.device_unrolled(l, trip);
         }
@@ -279,6 +284,27 @@ impl Emitter<'_> {
                 self.close("}");
             }
         }
+        Ok(())
+    }
+
+    /// The same where only a constant that bounds their number is known: each is inside of the condition of the one before.
+    fn guarded(&mut self, l: &Loop, most: i64) -> Result<()> {
+        let last = self.ranges.range(&l.lo).hi + i128::from(most) * i128::from(l.step);
+        if last > Interval::INDEX.hi {
+            return self.serial(l, None);
+        }
+        self.begin(&[&l.hi]);
+        let hi = self.uniform(&l.hi)?;
+        let end = self.names.fresh(&format!("{}_end", l.binder.name));
+        self.line(format!("const int64_t {end} = {};", bare(&hi)));
+        for i in 0..most {
+            let at = add(l.lo.clone(), int(l.binder.ty, i * l.step));
+            self.begin(&[&at]);
+            let here = self.uniform(&at)?;
+            self.open(format!("if ({here} < {end}) {{"));
+            self.stmt(&substitute_stmt(&l.body, &HashMap::from([(l.binder.id, at)])))?;
+        }
+        (0..most).for_each(|_| self.close("}"));
         Ok(())
     }
 

@@ -1,21 +1,25 @@
 //! `unroll`: iterations written out one after the other.
 
-use crate::args::Args;
+use crate::args::{Args, IntoRefusal};
 use crate::blocks::blocks;
 use crate::codes;
 use crate::nest::{around, trip_count};
 use crate::rule;
 use crate::work::Work;
+use lathe_diagnostics::Diagnostic;
 use lathe_ir::visit::Path;
 use lathe_ir::{Executor, Loop, Stmt, StmtKind};
 use lathe_poly::simplify::simplify_expr;
+use lathe_poly::{MOST_GUARDED, most_trips};
 use lathe_strategy::evidence::Kind;
 use lathe_strategy::{Construction, Refusal};
 
 rule! {
     /// `unroll(i)` unrolls a loop completely; its trip count must be constant. `unroll(i, 4)` unrolls it by a factor of
     /// four: `i.o` runs over full blocks, `i.i` is unrolled, and if 4 does not divide the trip count, a loop `i.rest`
-    /// runs the remaining iterations.
+    /// runs the remaining iterations. `unroll(i, tail: guarded)` also takes a loop whose trip count is not constant, but has
+    /// a constant bound (64 at most), as what `separate` leaves of a tile has: as many iterations are written out, each
+    /// guarded by a comparison with the loop's end, so that what they compute stays in registers.
     ///
     /// **Legal** always: the order of the iterations stays.
     ///
@@ -25,7 +29,7 @@ rule! {
     /// }
     /// strategy s for scale = unroll(i, 4)
     /// ```
-    pub static RULE = unroll, version 1, (loop: one Loop, factor: optional Int), apply,
+    pub static RULE = unroll, version 1, (loop: one Loop, factor: optional Int, tail: optional Word), apply,
         "unrolls a loop, fully or by a factor";
 }
 
@@ -34,6 +38,13 @@ pub const MOST: i64 = 8192;
 
 fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     let factor = args.opt_positive(work.rule(), "factor", 1)?;
+    let guarded = args.opt_word(work.rule(), "tail", 2, &["guarded"])?.is_some();
+    if guarded && factor.is_some() {
+        let d = Diagnostic::error(codes::ARGUMENT, "`unroll`: a factor leaves no iterations to guard");
+        return Err(d
+            .help("leave out the factor; or apply `unroll(i.rest, tail: guarded)` afterwards")
+            .into_refusal(work.rule()));
+    }
     for path in work.loops(args)? {
         let (l, s) = work.serial_loop(&path)?;
         let name = &l.binder.name;
@@ -45,10 +56,24 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
         }
         let new = match (factor, extent) {
             (None, Some(_)) => s.with_kind(StmtKind::Loop(Loop { exec: Executor::Unrolled, ..l })),
+            (None, None)
+                if guarded && most_trips(&l, &work.ranges(&path)).is_some_and(|n| n <= MOST_GUARDED) =>
+            {
+                s.with_kind(StmtKind::Loop(Loop { exec: Executor::Unrolled, ..l }))
+            }
+            (None, None) if guarded => {
+                let text = format!(
+                    "no constant of at most {MOST_GUARDED} bounds the number of iterations of `{name}`"
+                );
+                let help = format!(
+                    "split the loop first, and unroll the inner one, or unroll by a factor: `unroll({name}, 4)`"
+                );
+                return Err(work.refuse_loop(&s, text, help));
+            }
             (None, None) => {
                 let text = format!("the number of iterations of `{name}` is not constant");
                 let help = format!(
-                    "`unroll({name}, 4)` unrolls by a factor of four; after a split, `separate` makes full blocks first"
+                    "`unroll({name}, 4)` unrolls by a factor of four; after a split, `separate` makes full blocks first, and `tail: guarded` takes partial ones, too"
                 );
                 return Err(work.refuse_loop(&s, text, help));
             }
@@ -84,7 +109,8 @@ fn written_out(work: &Work, s: &Stmt, path: &mut Path, copies: Option<u64>) -> u
         Some(l) => {
             let trips = trip_count(l);
             let known = || simplify_expr(&trips, &work.ranges(path)).as_int();
-            let trips = trips.as_int().or_else(known).unwrap_or(1).max(0) as u64;
+            let most = || most_trips(l, &work.ranges(path));
+            let trips = trips.as_int().or_else(known).or_else(most).unwrap_or(1).max(0) as u64;
             Some(copies.unwrap_or(1).saturating_mul(trips))
         }
         None => copies,
