@@ -175,13 +175,13 @@ impl Nests<'_> {
         }
     }
 
-    /// A reduction that is not written as one.
+    /// A reduction that is not written as one, or a store under a condition on data.
     fn by_hand(&mut self, around: &[String]) -> String {
         self.left = self.left.saturating_sub(1);
         let (x, e) = (self.access(around), self.access(around));
         match self.r.below(if self.elem == "i32" { 5 } else { 4 }) {
             3 => {
-                let (cond, op) = (self.access(around), *self.r.pick(&["+=", "max=", "*="]));
+                let (cond, op) = (self.access(around), *self.r.pick(&["+=", "max=", "*=", "=", "="]));
                 format!("if {cond} > 1 {{\n{x} {op} {e}\n}}")
             }
             0 => format!("{x} = {x} + {e}"),
