@@ -351,7 +351,10 @@ impl Block<'_> {
         let extents = most.collect::<Option<Vec<_>>>().ok_or_else(|| {
             let text = format!("the size of `{}`, which a device keeps in `{}`, is not a constant", b.name, b.space.name());
             Diagnostic::error(codes::UNBOUNDED, text)
-                .help("split the loops, so that a tile of constant size is kept; or bake the sizes in (`--specialize`)")
+                .help(
+                "split the loops, so that a tile of constant size is kept; bake the sizes in (`--specialize`); or, for \
+                 values that a derivative keeps of a loop whose length data decide, take `checkpoint`",
+            )
         })?;
         Ok(Buffer { extents, ..b.clone() })
     }

@@ -34,6 +34,16 @@ pub fn has_threads(s: &Stmt) -> bool {
     any_loop(s, &is_threads)
 }
 
+/// The statement with its thread loops run by one thread, for which their iterations are in order.
+pub fn in_sequence(s: &Stmt) -> Stmt {
+    lathe_ir::visit::map_stmts(s, &mut |s| match s.as_loop() {
+        Some(l) if is_threads(&l.exec) => {
+            s.with_kind(StmtKind::Loop(Loop { exec: Executor::Serial, ..l.clone() }))
+        }
+        _ => s,
+    })
+}
+
 pub fn has_barrier(s: &Stmt) -> bool {
     matches!(s.kind(), StmtKind::Barrier { .. }) || s.children().any(has_barrier)
 }

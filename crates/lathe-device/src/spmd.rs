@@ -7,7 +7,8 @@ use crate::phase::{Chain, any_loop, has_barrier, is_device, is_grid, is_threads}
 use lathe_ir::build::{index, sub};
 use lathe_ir::visit::{self, loads_of, vars_of};
 use lathe_ir::{
-    Binder, BufId, Buffer, Executor, Expr, Function, Loop, Scalar, Space, Stage, Stmt, StmtKind, VarId,
+    Access, Binder, BufId, Buffer, Executor, Expr, Function, Label, Loop, Scalar, Space, Stage, Status, Stmt,
+    StmtKind, Store, VarId,
 };
 use lathe_poly::Ranges;
 use std::collections::{HashMap, HashSet};
@@ -76,6 +77,11 @@ fn without_single(s: &Stmt) -> Stmt {
     })
 }
 
+/// Whether something in it may fail.
+fn has_check(s: &Stmt) -> bool {
+    matches!(s.kind(), StmtKind::Check { .. }) || s.children().any(has_check)
+}
+
 /// Whether a local buffer is the host's: memory of the device between kernels.
 fn of_host(s: &Stmt) -> bool {
     s.as_alloc().is_some_and(|(b, _)| matches!(b.space, Space::Global | Space::Host) || has_grid(s))
@@ -106,6 +112,11 @@ impl Host<'_> {
         if !has_grid(s) {
             return self.one_block(s);
         }
+        if let Some((binder, value, body)) = s.as_let()
+            && !loads_of(value).is_empty()
+        {
+            return self.loaded(s, binder, value, body);
+        }
         let loads = s.evaluated().into_iter().any(|e| !loads_of(e).is_empty());
         if loads {
             let help = "compute the value on the host and pass it to the function as a scalar";
@@ -131,6 +142,28 @@ impl Host<'_> {
         let made = s.child(k).map_or(Ok(Stmt::empty()), |c| self.stmt(c));
         self.ranges.leave(mark);
         made
+    }
+
+    /// A name for a value of memory, around grids: these load the value for themselves, from where it is, or from a copy where
+    /// something is written there.
+    fn loaded(&mut self, s: &Stmt, binder: &Binder, value: &Expr, body: &Stmt) -> Result<Stmt> {
+        let (private, slots) = (HashSet::new(), HashMap::new());
+        let view = View { classes: self.classes, private: &private, slots: &slots, nest: None };
+        if !view.of_exprs([value]).conflicts(&view.of(body)) {
+            let body = visit::substitute_stmt(body, &HashMap::from([(binder.id, value.clone())]));
+            return self.stmt(&body);
+        }
+        self.next_id += 1;
+        let name = format!("{}.value", binder.name);
+        let copy = Buffer::local(BufId(self.next_id - 1), name, binder.ty.into(), Vec::new(), Space::Global);
+        let element =
+            || Access { status: Status::Proved, ..Access::buffer(copy.id, copy.elem.clone(), Vec::new()) };
+        let store = Store::new(Label::new(copy.name.to_string()), Vec::new(), element(), value.clone());
+        let first = s.with_kind(StmtKind::Store(store));
+        let named = lathe_ir::build::load(element());
+        let body = visit::substitute_stmt(body, &HashMap::from([(binder.id, named)]));
+        let inside = Stmt::seq([self.one_block(&first)?, self.stmt(&body)?]);
+        Ok(s.with_kind(StmtKind::Alloc { buffer: copy, body: inside }))
     }
 
     /// Adjacent statements outside of grids share a kernel; what a grid does not access waits for those behind it.
@@ -189,15 +222,53 @@ impl Host<'_> {
         if let Some(spread) = spread.filter(|all| !all.is_empty()) {
             return spread.iter().map(|c| self.kernel(c)).collect::<Result<Vec<_>>>().map(Stmt::seq);
         }
+        let block = |binder, body: &Stmt| {
+            Stmt::of(StmtKind::Loop(Loop {
+                binder,
+                lo: index(0),
+                hi: index(1),
+                step: 1,
+                exec: Executor::Level("grid".into()),
+                body: body.clone(),
+            }))
+        };
         let binder = self.fresh("block");
-        self.kernel(&Stmt::of(StmtKind::Loop(Loop {
-            binder,
-            lo: index(0),
-            hi: index(1),
-            step: 1,
-            exec: Executor::Level("grid".into()),
-            body: s.clone(),
-        })))
+        let made = self.kernel(&block(binder.clone(), s))?;
+        if !(has_barrier(&made) && has_check(s)) {
+            return Ok(made);
+        }
+        // No thread leaves that others wait for: kernels follow one another instead.
+        match self.divided(s)? {
+            Some(divided) => Ok(divided),
+            None => self.kernel(&block(binder, &crate::phase::in_sequence(s))),
+        }
+    }
+
+    /// Several kernels of one block in the place of one, where the host can run what is around them.
+    fn divided(&mut self, s: &Stmt) -> Result<Option<Stmt>> {
+        if has_barrier(s) || s.evaluated().into_iter().any(|e| !loads_of(e).is_empty()) {
+            return Ok(None);
+        }
+        let of_host = match (s.as_loop(), s.as_alloc()) {
+            (Some(l), _) => matches!(l.exec, Executor::Serial | Executor::Unrolled),
+            (_, Some((b, _))) => !b.layout.is_distributed() && b.space != Space::Register,
+            _ => s.as_seq().is_some() || s.as_if().is_some() || s.as_let().is_some(),
+        };
+        if !of_host {
+            return Ok(None);
+        }
+        let mut inside = Vec::new();
+        for k in 0..s.children().len() {
+            let mark = self.ranges.enter_child(s, k);
+            let made = s.child(k).map_or(Ok(Stmt::empty()), |c| self.one_block(c));
+            self.ranges.leave(mark);
+            inside.push(made?);
+        }
+        if let Some((buffer, _)) = s.as_alloc() {
+            let buffer = Arc::new(Buffer { space: Space::Global, ..(**buffer).clone() });
+            return Ok(Some(s.with_kind(StmtKind::Alloc { buffer, body: Stmt::seq(inside) })));
+        }
+        Ok(Some(s.with_children(inside)))
     }
 
     fn fresh(&mut self, name: &str) -> Binder {

@@ -6,6 +6,7 @@
 //! leaves one thread, with tiles along diagonals.
 
 use super::made::Made;
+use super::nests::{data_variables, decided_by_data};
 use super::setting::Setting;
 use crate::applied::Version;
 use lathe_ir::interp::evaluate;
@@ -38,6 +39,9 @@ pub(super) fn mapped(set: &Setting, v: Version) -> Version {
         for path in all.into_iter().take(NESTS).rev() {
             made = best(set, made, &path);
         }
+        for path in under_data(&made.func.body).into_iter().take(NESTS).rev() {
+            made = one_block(set, made, &path);
+        }
         made
     });
     if made.steps.is_empty() { v } else { made.after(v) }
@@ -51,9 +55,46 @@ fn outermost(body: &Stmt) -> Vec<Path> {
         if free {
             out.push(p.to_vec());
         }
-        !free && s.as_loop().is_none_or(|l| l.exec == Executor::Serial) && by_host(s)
+        let serial = s.as_loop().is_none_or(|l| l.exec == Executor::Serial);
+        !free && serial && by_host(s)
     });
     out
+}
+
+/// The outermost loops below bounds or conditions that data in memory decide.
+fn under_data(body: &Stmt) -> Vec<Path> {
+    let (mut out, mut deciding): (Vec<Path>, Vec<Path>) = (Vec::new(), Vec::new());
+    let variables = data_variables(body);
+    visit::walk(body, &mut |s, p| {
+        let under = deciding.iter().any(|d| d.len() < p.len() && p.starts_with(d));
+        if under && s.as_loop().is_some() {
+            out.extend((!on_device(s)).then(|| p.to_vec()));
+            return false;
+        }
+        if decided_by_data(s, &variables) {
+            deciding.push(p.to_vec());
+        }
+        true
+    });
+    out
+}
+
+/// A nest on the threads of one block, which decide together what the host cannot: its first loop whose iterations are
+/// independent, or those of the nests inside.
+fn one_block(set: &Setting, start: Made, path: &Path) -> Made {
+    let (members, body) = band(&start.func, path);
+    let found = members.iter().find_map(|l| bound(set, &start, l, "block"));
+    if let Some(made) = found.filter(|m| runs(set, m)) {
+        return made;
+    }
+    let mut inside = Vec::new();
+    if let Some(s) = visit::at(&start.func.body, &body) {
+        visit::walk(s, &mut |s, p| {
+            inside.extend(s.as_loop().map(|_| joined(&body, p)));
+            s.as_loop().is_none()
+        });
+    }
+    inside.into_iter().rev().fold(start, |m, p| one_block(set, m, &p))
 }
 
 /// Whether a statement's own bounds, conditions and values do not depend on memory.

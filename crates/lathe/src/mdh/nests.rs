@@ -9,7 +9,7 @@ use lathe_diagnostics::Diagnostic;
 use lathe_ir::interp::evaluate;
 use lathe_ir::names::Role;
 use lathe_ir::visit::{self, Path};
-use lathe_ir::{BufId, Buffer, Function, Param, Stmt};
+use lathe_ir::{BufId, Buffer, Function, Param, Stmt, VarId};
 use lathe_runtime::Engine;
 use lathe_transform::names::labels_in;
 use lathe_transform::{Arg, Args, Cursor};
@@ -160,6 +160,45 @@ pub(super) fn computes_in_loops(func: &Function) -> Vec<String> {
         });
         false
     });
+    out
+}
+
+/// The variables whose values come from memory.
+pub(super) fn data_variables(body: &Stmt) -> HashSet<VarId> {
+    let mut out = HashSet::new();
+    visit::walk(body, &mut |s, _| {
+        if let Some((binder, value, _)) = s.as_let()
+            && from_data(value, &out)
+        {
+            out.insert(binder.id);
+        }
+        true
+    });
+    out
+}
+
+/// Whether an expression depends on memory, by itself or by variables.
+fn from_data(e: &lathe_ir::Expr, variables: &HashSet<VarId>) -> bool {
+    !visit::loads_of(e).is_empty() || visit::vars_of(e).into_iter().any(|v| variables.contains(&v))
+}
+
+/// Whether data in memory decide if, or how often, what is in a statement runs.
+pub(super) fn decided_by_data(s: &Stmt, variables: &HashSet<VarId>) -> bool {
+    s.as_let().is_none() && s.exprs().into_iter().any(|e| from_data(e, variables))
+}
+
+/// The labels of what is in index notation where data in memory decide whether, or how often, it runs.
+pub(super) fn computes_under_data(func: &Function) -> Vec<String> {
+    fn find(s: &Stmt, under: bool, variables: &HashSet<VarId>, out: &mut Vec<String>) {
+        if let Some(c) = s.as_compute() {
+            out.extend(under.then(|| c.label.to_string()));
+            return;
+        }
+        let under = under || decided_by_data(s, variables);
+        s.children().for_each(|c| find(c, under, variables, out));
+    }
+    let mut out = Vec::new();
+    find(&func.body, false, &data_variables(&func.body), &mut out);
     out
 }
 

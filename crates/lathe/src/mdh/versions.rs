@@ -203,10 +203,14 @@ fn on_device(set: &Setting, context: &Context) -> Result<Version, Diagnostic> {
     let version = |inside: &[String]| -> Result<Version, Diagnostic> {
         Ok(mapped::mapped(set, one_by_one(&from, context, inside)?))
     };
-    let mut v = version(&[])?;
+    // The host starts no grid where data on the device decide.
+    let by_data = nests::computes_under_data(func);
+    let mut v = version(&by_data)?;
     // Kernels inside of loops are launched in every iteration; the loops may have iterations for one kernel.
-    let inside = nests::computes_in_loops(func);
+    let mut inside = nests::computes_in_loops(func);
+    inside.retain(|l| !by_data.contains(l));
     if !inside.is_empty() {
+        inside.extend(by_data);
         let other = version(&inside)?;
         if mapped::expected(&other.func) < mapped::expected(&v.func) * mapped::CLEARLY {
             v = other;
