@@ -8,7 +8,7 @@
 Candidates take turns in one pinned process, on arrays that are refilled before every call; the results of all are
 compared with those of gcc, and the least of their times counts. Where there is no clang, gcc is the only compiler. Where a
 kernel adds up or multiplies, which Lathe may reassociate, both compilers take part with -ffast-math, too, and Polly (in
-clang where it is built with it) always has it. `--json FILE` keeps the rows: a second run with the
+clang where it is built with it) always has it; -ffast-math counts where a step of Lathe's reassociates, Polly always. `--json FILE` keeps the rows: a second run with the
 same file measures what is missing; `--table` prints its rows for docs/polybench-results.md. Without `--strategy` Lathe
 decides by itself. C is compiled with -O3 -march=native; `--machine` holds all to another machine.
 
@@ -120,6 +120,18 @@ def reassociates(kernel, file):
     return bool(re.search(r"[+*-]=|\b(sum|product)\[", body))
 
 
+def reassociated(emit, path):
+    """Whether a step that the command which made an object took combines numbers in another order."""
+    explain = [a for a in emit if a not in ("--to", "object", "-o", path)]
+    explain[explain.index("emit")] = "explain"
+    if "--threads" in explain:
+        at = explain.index("--threads")
+        del explain[at:at + 2]
+    steps = json.loads(run([*explain, "--json"]))["versions"][0]["steps"]
+    # Rounding a product and a sum once is what compilers of C do by default.
+    return any(s["reassociates"] and s["rule"] != "fma" for s in steps)
+
+
 def c_objects(args, kernels):
     """The C of all kernels, compiled by every rival but gcc for another machine."""
     for rival, (compiler, *options) in RIVALS.items():
@@ -174,7 +186,8 @@ class Row:
             self.shapes.append(shape)
         self.candidates = {}
         defines = [f"-D{n}={v}" for n, v in self.sizes.items()] + [f"-DKERNEL_{name}"]
-        sums = reassociates(name, self.file.with_suffix(".lathe"))
+        self.sums = sums = reassociates(name, self.file.with_suffix(".lathe"))
+        self.fast_counts = True
         for rival, (compiler, *options) in RIVALS.items():
             if args.rivals is not None and rival not in args.rivals or "-ffast-math" in rival and not sums:
                 continue
@@ -229,6 +242,8 @@ class Row:
         began = time.perf_counter()
         run(command)
         self.seconds = time.perf_counter() - began
+        if self.sums:
+            self.fast_counts = reassociated(command, at / "kernel.o")
         (at / "shim.c").write_text(SHIM)
         header = (at / "kernel.h").read_text()
         index = next(c for c in ("LATHE_INDEX", "LATHE_I64") if c in header)
@@ -370,7 +385,9 @@ def main():
                     if "lathe" not in best:
                         return
                     rows[name] = {"seconds": best, "spread": {n: max(t) / min(t) for n, t in times.items() if t}, "choosing": row.seconds}
-                    rivals = [t for n, t in best.items() if n != "lathe"]
+                    counts = lambda n: n != "lathe" and (row.fast_counts or "-ffast-math" not in n)
+                    rivals = [t for n, t in best.items() if counts(n)]
+                    rows[name]["fast_counts"] = row.fast_counts
                     if rivals:
                         rows[name]["factor"] = min(rivals) / best["lathe"]
                     if args.json:
