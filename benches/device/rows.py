@@ -17,12 +17,19 @@ from pathlib import Path
 
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 
-import torch
+import driver
+
+cuda = driver.opened()
+try:
+    import torch
+except ImportError:
+    raise SystemExit("no PyTorch, whose arrays and kernels the rows are measured with; sanitize.py needs none") from None
+if not torch.cuda.is_available():
+    raise SystemExit(f"PyTorch {torch.__version__} finds no CUDA device: it needs to be one built for CUDA")
 
 from rivals import of
 
 HERE = Path(__file__).parent
-cuda = ctypes.CDLL("libcuda.so.1")
 FORMATS = {"f32": "f", "f64": "d", "i32": "i", "i64": "q", "index": "q", "u32": "I", "u64": "Q"}
 # Structs are rows of words.
 WORDS = {"Record": 8, "Match": 4}

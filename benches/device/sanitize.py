@@ -13,7 +13,9 @@ import random
 import struct
 from pathlib import Path
 
-cuda = ctypes.CDLL("libcuda.so.1")
+import driver
+
+cuda = driver.opened()
 BYTES = {"f32": 4, "f64": 8, "i32": 4, "i64": 8, "Record": 32, "Match": 16}
 FORMATS = {"f32": "f", "f64": "d", "i32": "i", "i64": "q", "index": "q", "u32": "I", "u64": "Q"}
 

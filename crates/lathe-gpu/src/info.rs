@@ -73,8 +73,17 @@ pub(crate) fn of_this_machine(name: &str) -> Result<(), Diagnostic> {
 
 /// The architecture of a device of CUDA that this machine has: `cuda:1`, or `cuda` for the first one.
 pub fn architecture(name: &str) -> Option<String> {
-    let id = if name.contains(':') { name.to_string() } else { format!("{name}:0") };
-    cuda().ok()?.into_iter().find(|d| d.id == id).map(|d| d.arch)
+    let number = match name.split_once(':') {
+        Some((kind, number)) => number.parse::<c_int>().ok().filter(|_| kind == "cuda")?,
+        None => Some(0).filter(|_| name == "cuda")?,
+    };
+    // Only this device is asked: every compilation begins here.
+    let _alone = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
+    let (library, n) = driver().ok()?;
+    let get = function!(library, "cuDeviceGet", extern "C" fn(*mut c_int, c_int) -> c_int).ok()?;
+    let attribute = function!(library, "cuDeviceGetAttribute", Attribute).ok()?;
+    let mut device = 0;
+    ((0..n).contains(&number) && get(&mut device, number) == 0).then(|| target(attribute, device))
 }
 
 /// A library of devices: what it is for, its version or why it cannot be used, and how to get it.
@@ -119,23 +128,40 @@ const CUDA_FEATURES: [(&str, c_int); 5] = [
     ("host_page_tables", 100),
 ];
 
-fn cuda() -> Result<Vec<DeviceInfo>, String> {
-    let _alone = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
+type Attribute = extern "C" fn(*mut c_int, c_int, c_int) -> c_int;
+
+/// The driver, and how many devices it finds; the lock of [`STARTING`] is held.
+fn driver() -> Result<(libloading::Library, c_int), String> {
     let library = open(&["libcuda.so.1", "libcuda.so"])
         .map_err(|e| format!("this machine has no driver for CUDA devices (libcuda.so.1): {e}"))?;
     let l = &library;
     let init = function!(l, "cuInit", extern "C" fn(c_uint) -> c_int)?;
     let count = function!(l, "cuDeviceGetCount", extern "C" fn(*mut c_int) -> c_int)?;
-    let get = function!(l, "cuDeviceGet", extern "C" fn(*mut c_int, c_int) -> c_int)?;
-    let name = function!(l, "cuDeviceGetName", extern "C" fn(*mut c_char, c_int, c_int) -> c_int)?;
-    let memory = function!(l, "cuDeviceTotalMem_v2", extern "C" fn(*mut usize, c_int) -> c_int)?;
-    let attribute = function!(l, "cuDeviceGetAttribute", extern "C" fn(*mut c_int, c_int, c_int) -> c_int)?;
     let mut n = 0;
     if init(0) != 0 || count(&mut n) != 0 || n == 0 {
         return Err("the CUDA driver finds no device".to_string());
     }
+    Ok((library, n.min(MOST_DEVICES as c_int)))
+}
+
+/// The target of code for a device: its compute capability has the numbers 75 and 76.
+fn target(attribute: Attribute, device: c_int) -> String {
+    let (mut major, mut minor) = (0, 0);
+    attribute(&mut major, 75, device);
+    attribute(&mut minor, 76, device);
+    format!("sm_{major}{minor}{}", if major >= 9 { "a" } else { "" })
+}
+
+fn cuda() -> Result<Vec<DeviceInfo>, String> {
+    let _alone = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
+    let (library, n) = driver()?;
+    let l = &library;
+    let get = function!(l, "cuDeviceGet", extern "C" fn(*mut c_int, c_int) -> c_int)?;
+    let name = function!(l, "cuDeviceGetName", extern "C" fn(*mut c_char, c_int, c_int) -> c_int)?;
+    let memory = function!(l, "cuDeviceTotalMem_v2", extern "C" fn(*mut usize, c_int) -> c_int)?;
+    let attribute = function!(l, "cuDeviceGetAttribute", Attribute)?;
     let mut out = Vec::new();
-    for number in 0..n.min(MOST_DEVICES as c_int) {
+    for number in 0..n {
         let (mut device, mut bytes) = (0, 0usize);
         let mut text = [0 as c_char; 256];
         if get(&mut device, number) != 0
@@ -148,8 +174,7 @@ fn cuda() -> Result<Vec<DeviceInfo>, String> {
             let mut v = 0;
             if attribute(&mut v, which, device) == 0 { v.max(0) as u64 } else { 0 }
         };
-        // Compute capability (75, 76), multiprocessors (16), shared memory that a block can ask for (97).
-        let (major, minor) = (fact(75), fact(76));
+        // Multiprocessors (16), shared memory that a block can ask for (97).
         out.push(DeviceInfo {
             id: format!("cuda:{number}"),
             kind: "cuda",
@@ -157,7 +182,7 @@ fn cuda() -> Result<Vec<DeviceInfo>, String> {
             name: unsafe { CStr::from_ptr(text.as_ptr()) }.to_string_lossy().into_owned(),
             platform: "CUDA".to_string(),
             platform_number: 0,
-            arch: format!("sm_{major}{minor}{}", if major >= 9 { "a" } else { "" }),
+            arch: target(attribute, device),
             memory_bytes: bytes as u64,
             multiprocessors: fact(16),
             shared_bytes: fact(97),

@@ -72,9 +72,15 @@ pub fn kind() -> Option<&'static str> {
     kinds.iter().copied().find(|k| Machine::named(k).is_some_and(|m| m.lacking_here().is_empty()))
 }
 
-/// Caches, threads, and vector units.
+/// How many threads the process may use.
+pub fn threads() -> u64 {
+    std::thread::available_parallelism().map_or(1, |n| n.get() as u64)
+}
+
+/// Caches and vector units.
 pub fn fill_in(m: &mut Machine) {
-    m.threads = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = m;
     #[cfg(target_arch = "x86_64")]
     {
         caches(m);

@@ -20,6 +20,7 @@ use file::{Fact, File, SHIPPED, place_of};
 use lathe_diagnostics::Diagnostic;
 use lathe_space::Value;
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 /// Blocks that a cluster may have on every NVIDIA device of an architecture (`sm_90a`): 8 from compute capability 9.0 on,
 /// 1 where there are no clusters.
@@ -155,10 +156,15 @@ pub(crate) fn is_number(name: &str, own: &BTreeMap<String, Fact>) -> bool {
 impl Machine {
     /// The machine this runs on: the file of its kind, with what the processor tells.
     pub fn host() -> Machine {
-        let mut m = host::kind().and_then(Machine::named).unwrap_or_else(Machine::unknown);
-        (m.name, m.origin) = ("host".to_string(), "host".to_string());
-        host::fill_in(&mut m);
-        m
+        // The processor stays the same; how many threads the process may use can change.
+        static KNOWN: OnceLock<Machine> = OnceLock::new();
+        let known = KNOWN.get_or_init(|| {
+            let mut m = host::kind().and_then(Machine::named).unwrap_or_else(Machine::unknown);
+            (m.name, m.origin) = ("host".to_string(), "host".to_string());
+            host::fill_in(&mut m);
+            m
+        });
+        Machine { threads: host::threads(), ..known.clone() }
     }
 
     /// A machine that comes with Lathe, or a processor that one of their files names (`x86-64-v3`, `znver4`).

@@ -50,10 +50,12 @@ pub fn runs_here(machine: &Machine) -> Result<(), Diagnostic> {
         .help("leave --cpu out to run; `lathe emit --cpu` writes code for any CPU"))
 }
 
-/// The machine with one of its devices (`cuda`, `cuda:1`, …): what runs there is scheduled for the device's architecture.
+/// The machine with one of its devices (`cuda`, `cuda:1`, …): what runs there is scheduled for the device's architecture;
+/// where there is no such device, for the one that code is written for.
 pub fn with_device(m: Machine, device: &str) -> Machine {
     match lathe_runtime::device::architecture(device) {
         Some(arch) => made_for(m, &arch),
+        None if device.split(':').next() == Some("cuda") => made_for(m, lathe_runtime::device::USUAL),
         None => m,
     }
 }

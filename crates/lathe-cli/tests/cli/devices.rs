@@ -5,7 +5,7 @@ use serde_json::Value;
 use std::process::Command;
 
 /// Kernels of the examples with sizes that fit their strategies, and with others.
-const ROWS: [&str; 26] = [
+const ROWS: [&str; 27] = [
     "elementwise.lathe:copy -D N=2048",
     "elementwise.lathe:axpy -D N=1000",
     "histogram.lathe -D N=262144 -D B=300",
@@ -16,6 +16,7 @@ const ROWS: [&str; 26] = [
     "reductions.lathe:sum -D N=5000",
     "reductions.lathe:matvec -D M=40 -D N=50",
     "gemm.lathe -D M=64 -D N=128 -D K=32",
+    "gemm.lathe -s two_groups -D M=64 -D N=128 -D K=64",
     "jacobi.lathe:jacobi3d -D L=8 -D M=8 -D N=128",
     "stencils.lathe:hotspot -D M=8 -D N=512",
     "stencils.lathe:acoustic -D L=8 -D M=8 -D N=64",
