@@ -118,6 +118,7 @@ def main():
     p.add_argument("--json")
     p.add_argument("--avx2", action="store_true")
     p.add_argument("--together", type=int, metavar="CORES")
+    p.add_argument("--streams", type=int, metavar="ROWS", help="with --together: how many rows measure beside each other")
     p.add_argument("--limit", type=float, default=float("inf"), help="begins no row after so many seconds")
     p.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     a = p.parse_args()
@@ -147,7 +148,7 @@ def main():
         if a.json:
             save(a.json, results)
     streams = lambda name: not any(w in name for w in ARITHMETIC)
-    left = workers.run([((n, t), t, streams(n)) for t in ([a.threads] if a.threads else [1, 2]) for n in names], start, done, a.together, a.limit)
+    left = workers.run([((n, t), t, streams(n)) for t in ([a.threads] if a.threads else [1, 2]) for n in names], start, done, a.together, a.limit, a.streams)
     if left:
         print(f"{left} rows were not begun")
     if not results:

@@ -10,6 +10,7 @@
     ... mdh_rows.py --avx2                                                 the same rows, Lathe (`x86-64-v3`) and its rivals held to AVX2
     ... mdh_rows.py --together 7                                           as many rows beside each other as 7 cores take, those that
                                                                            memory limits alone
+    ... mdh_rows.py --together 8 --streams 2                               two of these beside each other, while others prepare
     ... mdh_rows.py --results FILE                                         keeps them there, and writes the table only with --table
     ... mdh_rows.py --table                                                only writes the table
 
@@ -68,7 +69,7 @@ def timed(row, rounds, seconds, only=None):
     slow = {n for n, t in once.items() if t > 0.2 and (t > 3 * fastest or t > 1)}
     # Each candidate is called twice in a round.
     a_round = sum(t * (1 / 3 if n in slow else 2) for n, t in once.items()) + 0.03 * len(once)
-    rounds = int(max(7, min(rounds, seconds / a_round)))
+    rounds = int(max(min(7, rounds), min(rounds, seconds / a_round)))
     begin = time.perf_counter()
 
     def known(times):
@@ -92,10 +93,10 @@ def child(name, threads, rounds, seconds):
     made = time.perf_counter() - begin
     workers.wait_to_go()
     begin = time.perf_counter()
-    out = timed(row, rounds, seconds)
+    peak, out = row["peak"](), timed(row, rounds, seconds)
     from mdh_rivals import searched
     trials = next((s["trials"] for s in (searched(name, t) for t in (threads, 3 - threads)) if s), None) if case.tvm else None
-    print(json.dumps({"threads": threads, "commit": commit(), "instructions": instruction_set(), "machine": machine(), "trials": trials, "group": case.group, "unit": row["unit"], "goal": row["goal"], "peak": row["peak"],
+    print(json.dumps({"threads": threads, "commit": commit(), "instructions": instruction_set(), "machine": machine(), "trials": trials, "group": case.group, "unit": row["unit"], "goal": row["goal"], "peak": peak,
                       "failed": row["failed"], "made_s": made, "took_s": made + time.perf_counter() - begin, **out}))
 
 
@@ -186,6 +187,7 @@ def main():
     p.add_argument("--decisions", type=int, metavar="SECONDS", help="of the long searches; --tune says the short one's, 60 if not given")
     p.add_argument("--again", action="store_true")
     p.add_argument("--together", type=int, metavar="CORES", help="measure rows beside each other on so many cores")
+    p.add_argument("--streams", type=int, metavar="ROWS", help="with --together: how many rows measure beside each other")
     p.add_argument("--results", metavar="FILE")
     p.add_argument("--table", action="store_true")
     p.add_argument("--avx2", action="store_true", help="hold Lathe and its rivals to AVX2")
@@ -267,7 +269,7 @@ def measure_rows(wanted, results, a):
         spent = time.time() - begin
         print(f"  [{len(ended)}/{len(rows)}, {row['took_s']:.0f} s of them {row['made_s']:.0f} s before the clock; "
               f"{spent / len(ended) * (len(rows) - len(ended)) / 60:.0f} min left]", flush=True)
-    return workers.run([(k, t, CASES[n]().streams()) for k, (n, t) in rows.items()], start, done, a.together, a.limit)
+    return workers.run([(k, t, CASES[n]().streams()) for k, (n, t) in rows.items()], start, done, a.together, a.limit, a.streams)
 
 
 def show(key, r):

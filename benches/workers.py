@@ -2,7 +2,8 @@
 
 A row is a process that prepares its candidates, says `READY`, waits for a line, and measures. Rows that arithmetic limits are
 told to go on at once, as many beside each other as there are cores. Of those that memory limits, several prepare beside each
-other, and one measures at a time, when no other row is at work.
+other, and one measures at a time, when no other row is at work; or, where a machine has much more bandwidth than a row can
+use, as many as are said measure beside each other while others prepare.
 """
 import os, subprocess, threading, time
 
@@ -77,9 +78,13 @@ class Row:
         return lines[-1]
 
 
-def run(rows, start, done, together=None, limit=float("inf")):
-    """Measures rows `(key, threads, alone)` on at most `together` cores; without that number, one row after the other. `start(key,
-    cpus)` gives a `Row`, `done(key, text, error)` takes what it said. The number of rows that were not begun within `limit` seconds."""
+def run(rows, start, done, together=None, limit=float("inf"), streams=None):
+    """Measures rows `(key, threads, alone)` on at most `together` cores; without that number, one row after the other. Of rows that
+    are to be alone, `streams` measure beside each other if that is given. `start(key, cpus)` gives a `Row`, `done(key, text, error)`
+    takes what it said. The number of rows that were not begun within `limit` seconds."""
+    streams = streams if together else None
+    gated = {r[0] for r in rows if r[2]} if streams else ()
+    gate = threading.Semaphore(streams or 1)
     free, begin, left = cores()[:together or max((r[1] for r in rows), default=1)], time.monotonic(), [0]
     many = len(free)
     over = lambda: time.monotonic() - begin > limit
@@ -100,7 +105,11 @@ def run(rows, start, done, together=None, limit=float("inf")):
     def said(key, row, ready):
         text = error = None
         try:
-            text = row.measure() if ready else row.ended()
+            if ready and key in gated:
+                with gate:
+                    text = row.measure()
+            else:
+                text = row.measure() if ready else row.ended()
         except (RuntimeError, TimeoutError) as e:
             error = e
         with lock:
@@ -115,8 +124,8 @@ def run(rows, start, done, together=None, limit=float("inf")):
 
     # Rows of several threads first: one core alone would wait for them.
     crowd = []
-    for key, threads, alone in sorted(rows, key=lambda r: -r[1]):
-        if alone or together is None:
+    for key, threads, alone in rows if streams else sorted(rows, key=lambda r: -r[1]):
+        if (alone and not streams) or together is None:
             continue
         cpus = take(min(threads, many))
         if over():
@@ -126,7 +135,7 @@ def run(rows, start, done, together=None, limit=float("inf")):
         crowd.append(threading.Thread(target=beside, args=(key, cpus)))
         crowd[-1].start()
     [t.join() for t in crowd]
-    waiting = [r for r in rows if r[2] or together is None]
+    waiting = [r for r in rows if (r[2] and not streams) or together is None]
     while waiting:
         batch = []
         while waiting and len(free) >= min(waiting[0][1], many) and not (batch and together is None):
