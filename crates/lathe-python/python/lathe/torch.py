@@ -255,7 +255,7 @@ class _Derivative:
             empty = operator._fake(*inputs)
             made = empty if isinstance(empty, tuple) else (empty,)
             given = tuple(torch.zeros_like(e) if g is None else g for g, e in zip(given, made))
-        # Autograd hands on what is expanded, transposed or part of something else.
+        # Autograd passes what is expanded, transposed or part of something else.
         seeds = [_dense(g) for g, n in zip(given, results) if n in of]
         back = self._made(*inputs, *seeds)
         found = dict(zip(wrt, back if isinstance(back, tuple) else (back,)))
