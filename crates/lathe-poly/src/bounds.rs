@@ -5,6 +5,7 @@
 //! [`crate::prove`].
 
 use crate::form::Linear;
+pub use crate::ranged::Ranged;
 use crate::ranges::Ranges;
 use lathe_ir::visit::{Memo, distinct_operands};
 use lathe_ir::{BinOp, Expr, ExprKind, Loop, UnOp, VarId, build, visit};
@@ -12,22 +13,6 @@ use std::collections::HashSet;
 
 /// No more alternatives than this are kept for one bound; dropping some is always sound.
 const MAX_FORMS: usize = 24;
-
-/// A variable with its range `lo..hi` (the range is not empty where the variable is in scope).
-#[derive(Clone, Debug)]
-pub struct Ranged {
-    pub var: VarId,
-    pub lo: Expr,
-    pub hi: Expr,
-    /// Further exclusive upper bounds, from the conditions that the code is under.
-    pub below: Vec<Expr>,
-}
-
-impl Ranged {
-    pub fn new(var: VarId, lo: Expr, hi: Expr) -> Ranged {
-        Ranged { var, lo, hi, below: Vec::new() }
-    }
-}
 
 /// The form of an `index` expression; parts that are not linear become atoms in a normal form, so that
 /// `min(a, b)` and `min(b, a)` are one atom.

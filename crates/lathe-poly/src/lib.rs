@@ -13,6 +13,7 @@ pub mod form;
 pub mod interval;
 mod products;
 pub mod prove;
+mod ranged;
 pub mod ranges;
 pub mod simplify;
 pub mod sizes;

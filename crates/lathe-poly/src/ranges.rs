@@ -5,10 +5,10 @@
 //! ([`crate::fits`]) is like that. A load is one value only as long as nothing writes the array: conditions on other
 //! loads hold for the statement that they are right before, and no further.
 
-use crate::bounds::Ranged;
 use crate::form::Linear;
 use crate::interval::{FAR, Interval};
 use crate::products;
+use crate::ranged::Ranged;
 use lathe_abi::MAX_EXTENT;
 use lathe_ir::stmt::{Enters, Establishes};
 use lathe_ir::visit::{Memo, distinct_operands};
