@@ -123,22 +123,7 @@ impl Block<'_> {
             return Ok(());
         }
         if let Some((cond, then, other)) = s.as_if() {
-            self.fence(&self.view().of_exprs([cond]), pending, out);
-            // One barrier for both ways, where one of them needs it.
-            let mut ways = Touched::default();
-            s.children().for_each(|c| ways.add(&self.view().of(c)));
-            if pending.conflicts(&ways) {
-                self.barrier(&ways, pending, out);
-            }
-            let mut second = pending.clone();
-            let then = self.within(s, 0, |b, out| b.stmt(then, pending, out))?;
-            let other = match other {
-                Some(o) => Some(self.within(s, 1, |b, out| b.stmt(o, &mut second, out))?),
-                None => None,
-            };
-            pending.add(&second);
-            out.push(s.with_kind(StmtKind::If { cond: cond.clone(), then, other }));
-            return Ok(());
+            return self.either(s, cond, (then, other), pending, out);
         }
         if let StmtKind::While { cond, body } = s.kind() {
             let read = self.view().of_exprs([cond]);
@@ -152,6 +137,46 @@ impl Block<'_> {
             return Ok(());
         }
         Err(no_kernel("threads inside such a statement", s.places()))
+    }
+
+    /// A condition that all threads decide alike. One barrier stands before both ways where one of them needs it; what they
+    /// write of what the condition reads, they write once every thread has read it.
+    fn either(
+        &mut self,
+        s: &Stmt,
+        cond: &Expr,
+        (then, other): (&Stmt, Option<&Stmt>),
+        pending: &mut Touched,
+        out: &mut Vec<Stmt>,
+    ) -> Result<()> {
+        let read = self.view().of_exprs([cond]);
+        let mut ways = Touched::default();
+        s.children().for_each(|c| ways.add(&self.view().of(c)));
+        self.fence(&read, pending, out);
+        let mut inside = Vec::new();
+        let mut known = None;
+        if read.conflicts(&ways) {
+            known = Some(Binder { ty: Scalar::Bool, ..self.fresh("holds") });
+            self.barrier(&ways, pending, &mut inside);
+        } else if pending.conflicts(&ways) {
+            self.barrier(&ways, pending, out);
+            pending.add(&read);
+        }
+        let mut second = pending.clone();
+        let then = self.within(s, 0, |b, out| b.stmt(then, pending, out))?;
+        let other = match other {
+            Some(o) => Some(self.within(s, 1, |b, out| b.stmt(o, &mut second, out))?),
+            None => None,
+        };
+        pending.add(&second);
+        let Some(known) = known else {
+            out.push(s.with_kind(StmtKind::If { cond: cond.clone(), then, other }));
+            return Ok(());
+        };
+        inside.push(s.with_kind(StmtKind::If { cond: var(&known), then, other }));
+        let body = Stmt::seq(inside);
+        out.push(Stmt::of(StmtKind::Let { binder: known, value: cond.clone(), body }));
+        Ok(())
     }
 
     /// What `write` makes of the `child`-th child of a statement, as one statement.

@@ -1,7 +1,7 @@
 //! What an operator combines.
 
 use super::{Broken, Which, law};
-use lathe_ir::{Combine, Expr, ExprKind, Function, Module, Name, ReduceOp, Type, reduce, visit};
+use lathe_ir::{Combine, Expr, ExprKind, Function, Mode, Module, Name, ReduceOp, Type, reduce, visit};
 
 /// Every operator of a module with a law that it declares and that does not hold for what the module's functions
 /// combine by it.
@@ -25,9 +25,12 @@ pub fn broken(module: &Module) -> Vec<(Name, Broken)> {
 }
 
 /// What an operator combines in a function, where that can be told: the values of its reductions, and what is stored
-/// where such values are loaded from. Nothing where it may be anything.
+/// where such values are loaded from: arrays that the function makes, and results, which hold nothing before. Nothing
+/// where it may be anything.
 pub fn elements(module: &Module, func: &Function, op: &ReduceOp, types: &[Type]) -> Vec<Vec<Expr>> {
-    let local = visit::local_buffers(&func.body);
+    let mut local = visit::local_buffers(&func.body);
+    let results = func.params.iter().filter(|p| p.mode == Mode::Out && p.alias.is_none());
+    local.extend(results.filter_map(|p| p.array().map(|b| b.id)));
     let identity = reduce::identity(module, op, types).unwrap_or_default();
     let held = |e: &Expr| match e.kind() {
         ExprKind::Load(a) => a.view.buffer().is_some_and(|b| local.contains(&b)),
@@ -39,6 +42,8 @@ pub fn elements(module: &Module, func: &Function, op: &ReduceOp, types: &[Type])
         let mut values = Vec::new();
         if let Some(r) = s.as_reduce().filter(|r| r.op == *op) {
             values.clone_from(&r.values);
+            // What it is combined with is an element, too.
+            known &= r.targets.iter().all(|t| t.view.buffer().is_some_and(|b| local.contains(&b)));
         }
         if let Some(c) = s.as_compute().filter(|c| c.dims.iter().any(|d| combines(&d.combine, op))) {
             values.clone_from(&c.values);

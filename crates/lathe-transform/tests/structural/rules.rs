@@ -313,3 +313,22 @@ func f(N)(x: in i64[N], s: out i64[], t: out i64[]) stage plain {
     let turned = text.replace("x[i]! * x[i]!, 0:i64", "0:i64, x[i]! * x[i]!");
     check(&turned, "guard(s)", SIZES);
 }
+
+/// What a result holds is what its reductions combined, in copies of it, too; what a caller passes may be anything.
+#[test]
+fn guards_know_what_results_hold() {
+    let text = "
+op far(a, b): i64 associative commutative identity(0:i64) = max(abs(a[]), abs(b[]))
+func f(N)(x: in i64[N], s: out i64[]) stage plain {
+  's.init'[]: s[]! = 0:i64
+  for i in 0..N {
+    's'[i]: s[]! far= select(x[i]! > 2:i64, x[i]!, 0:i64) licensed
+  }
+}";
+    let staged = "split(i, 8) ; stage(s, at: i.o, space: register) ; guard(s)";
+    assert!(show(&check(text, staged, SIZES)).contains("if x["));
+    let passed = text.replace("s: out", "s: inout").replace("  's.init'[]: s[]! = 0:i64\n", "");
+    assert_eq!(refused(&parse(&passed), "guard(s)"), "E1208");
+    let filled = text.replace("s[]! = 0:i64", "s[]! = -1:i64");
+    assert_eq!(refused(&parse(&filled), "guard(s)"), "E1208");
+}
