@@ -158,7 +158,7 @@ impl Host<'_> {
         let copy = Buffer::local(BufId(self.next_id - 1), name, binder.ty.into(), Vec::new(), Space::Global);
         let element =
             || Access { status: Status::Proved, ..Access::buffer(copy.id, copy.elem.clone(), Vec::new()) };
-        let store = Store::new(Label::new(copy.name.to_string()), Vec::new(), element(), value.clone());
+        let store = Store::new(Label::new(&copy.name), Vec::new(), element(), value.clone());
         let first = s.with_kind(StmtKind::Store(store));
         let named = lathe_ir::build::load(element());
         let body = visit::substitute_stmt(body, &HashMap::from([(binder.id, named)]));

@@ -42,9 +42,8 @@ lathe_diagnostics::codes! {
     /// multiplies the number of operations. Differentiate less often, or by fewer inputs (`wrt`) and outputs
     /// (`of`).
     SIZE = Code("E1305"), "the derivative is too large",
-        wrong: "kernel k(x: f32[N]) -> (y: f32[N]) {\n    y[i] = x[i] * x[i] * x[i]\n}\nkernel a = vjp(k)\nkernel b = vjp(a)\n\
-                kernel c = vjp(b)\nkernel d = vjp(c)\nkernel e = vjp(d)\nkernel f = vjp(e)\nkernel g = vjp(f)\nkernel h = \
-                vjp(g)\nkernel l = vjp(h)\n",
+        wrong: "kernel k(x: f32[N]) -> (y: f32[N]) {\n    y[i] = sin(x[i] * x[i]) * exp(x[i])\n}\nkernel a = vjp(k)\nkernel b = vjp(a)\n\
+                kernel c = vjp(b)\nkernel d = vjp(c)\nkernel e = vjp(d)\nkernel f = vjp(e)\nkernel g = vjp(f)\n",
         right: "kernel k(x: f32[N]) -> (y: f32[N]) {\n    y[i] = x[i] * x[i] * x[i]\n}\nkernel a = vjp(k)\nkernel b = vjp(a)\n";
 
     /// Checkpoints are states of arrays that a loop carries from one iteration to the next, and overwrites.

@@ -162,16 +162,21 @@ fn growth(f: &Function, buffers: &HashMap<BufId, Arc<Buffer>>) -> HashMap<BufId,
 }
 
 /// Where a row begins at the larger of two bounds, the first one, as in tiles that begin within an array: which ones begin
-/// at its end does not matter.
+/// at its end does not matter. A subscript that is clamped as a whole is no row from a bound on.
 fn first_bound(e: &Expr) -> Expr {
+    if is_bound(e) {
+        return e.clone();
+    }
     map_expr(e, &mut |e| match e.kind() {
-        ExprKind::Binary(BinOp::Max | BinOp::Min, a, b)
-            if e.ty().is_index() && Affine::of(a).is_some() && Affine::of(b).is_some() =>
-        {
+        ExprKind::Binary(_, a, b) if is_bound(&e) && Affine::of(a).is_some() && Affine::of(b).is_some() => {
             a.clone()
         }
         _ => e,
     })
+}
+
+fn is_bound(e: &Expr) -> bool {
+    e.ty().is_index() && matches!(e.kind(), ExprKind::Binary(BinOp::Max | BinOp::Min, ..))
 }
 
 /// The loads in the values of a statement, subscripts of loads included, each once.

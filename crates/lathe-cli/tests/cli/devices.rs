@@ -420,7 +420,9 @@ strategy large for scale = split(i, 100000) ; bind(i.o, grid) ; stage(A, at: i.o
     tree("racy.tree", "");
     tree("divergent.tree", "if A[g] < f32(t) { barrier t }");
     let run = "run scale.lathe -D N=1024 -s s --device cuda";
-    let wrong: [(&[(&str, &str)], &str, &str, &[&str]); 10] = [
+    /// Variables of the environment, the program, the command, and what the message says.
+    type Row<'a> = (&'a [(&'a str, &'a str)], &'a str, &'a str, &'a [&'a str]);
+    let wrong: [Row; 10] = [
         (
             &[("LD_LIBRARY_PATH", "/nowhere"), ("CUDA_VISIBLE_DEVICES", "")],
             &format!("{run}:14"),

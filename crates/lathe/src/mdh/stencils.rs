@@ -39,7 +39,7 @@ pub(super) fn fused(set: &Setting, sizes: &BTreeMap<String, i64>) -> Option<Made
     let fits = |n: &i64| row.saturating_mul(n + n / 4) <= set.machine.l2_bytes as i64 / 2;
     let block = (ROWS[0]..=ROWS[1]).rev().map(|n| 1i64 << n).find(fits).filter(|n| n * BLOCKS <= rows)?;
     made = made.then(set, &path, "split", &arguments(&l.binder.name, Some(Arg::Int(block)))).ok()?;
-    let at = names::around(&label, &Role::Outer.of(&l.binder.name));
+    let at = names::around(&label, Role::Outer.of(&l.binder.name));
     let opened = made.steps.len();
     for (name, _) in between.iter().rev() {
         let mut args = arguments(name, None);
