@@ -52,7 +52,16 @@ class Host:
         return matrix.T
 
 
-class _Torch(Host):
+class _Device(Host):
+    """Memory of a device, where results stay."""
+
+    def made(self, result: Any) -> Any:
+        return result
+
+
+class _Package(_Device):
+    """A device of which a package makes arrays. The number 1 is made once for each type."""
+
     def __init__(self, like: Any) -> None:
         self._device = like.device
         self._ones: dict[str, Any] = {}
@@ -63,15 +72,14 @@ class _Torch(Host):
             self._ones[name] = self.put(np.ones((), dtype))
         return self._ones[name]
 
+
+class _Torch(_Package):
     def put(self, array: np.ndarray) -> Any:
         import torch
 
         # numpy's arrays of bf16 are not known there; small integers are the same numbers in all types.
         plain = array.astype(np.float32) if array.dtype.name == "bfloat16" else array
         return torch.from_numpy(plain).to(self._device, getattr(torch, array.dtype.name))
-
-    def made(self, result: Any) -> Any:
-        return result
 
     def joined(self, parts: Sequence[Any]) -> Any:
         import torch
@@ -90,17 +98,7 @@ class _Torch(Host):
         return matrix.t().contiguous()
 
 
-class _Cupy(Host):
-    def __init__(self, like: Any) -> None:
-        self._device = like.device
-        self._ones: dict[str, Any] = {}
-
-    def one(self, dtype: Any) -> Any:
-        name = np.dtype(dtype).name
-        if name not in self._ones:
-            self._ones[name] = self.put(np.ones((), dtype))
-        return self._ones[name]
-
+class _Cupy(_Package):
     def put(self, array: np.ndarray) -> Any:
         import cupy
 
@@ -109,9 +107,6 @@ class _Cupy(Host):
             # It may be used on another stream.
             cupy.cuda.get_current_stream().synchronize()
         return made
-
-    def made(self, result: Any) -> Any:
-        return result
 
     def joined(self, parts: Sequence[Any]) -> Any:
         import cupy
@@ -132,7 +127,7 @@ class _Cupy(Host):
         return matrix.T.copy()
 
 
-class _Jax(Host):
+class _Jax(_Device):
     def __init__(self, like: Any) -> None:
         self._device = next(iter(like.devices()))
 
@@ -140,9 +135,6 @@ class _Jax(Host):
         import jax
 
         return jax.device_put(array, self._device)
-
-    def made(self, result: Any) -> Any:
-        return result
 
     def joined(self, parts: Sequence[Any]) -> Any:
         import jax.numpy as jnp
@@ -158,7 +150,7 @@ class _Jax(Host):
         return array[..., k]
 
 
-class _Buffers(Host):
+class _Buffers(_Device):
     """Buffers of :mod:`lathe.device`, which have no arithmetic of their own: all products are taken at once."""
 
     in_parts = False
@@ -173,9 +165,6 @@ class _Buffers(Host):
         from .device import Buffer
 
         return Buffer(self._devices, array)
-
-    def made(self, result: Any) -> Any:
-        return result
 
     def joined(self, parts: Sequence[Any]) -> Any:
         (whole,) = parts
