@@ -1,7 +1,8 @@
 //! Products of matrices that are small for the threads that share them: a grid of blocks of results, in which each thread
-//! packs the columns of its own block, and reads its rows where they lie. So threads meet once in a call. A block goes
-//! through the sum in pieces of which the second cache keeps the columns of one tile (K. Goto and R. van de Geijn, *Anatomy of
-//! High-Performance Matrix Multiplication*, 2008, §4).
+//! packs the columns of its own block, and reads its rows where they lie. So threads meet once in a call. Rows that lie across
+//! pages are packed first, as a rule by all threads together. A block goes through the sum in pieces of which the second
+//! cache keeps the columns of one tile (K. Goto and R. van de Geijn, *Anatomy of High-Performance Matrix Multiplication*,
+//! 2008, §4).
 
 use super::Setting;
 use super::facts::{Facts, Reach};
@@ -21,6 +22,21 @@ const SHARED: f64 = 8.0;
 const OWN: f64 = 32.0;
 /// How much of such transfers does not overlap with arithmetic.
 const SERIAL: f64 = 0.5;
+/// Cycles per line of the last cache where none is known before it is read; some are on their way together.
+const UNKNOWN: f64 = 24.0;
+/// Cycles in which all threads meet.
+const MEET: f64 = 16_000.0;
+
+/// Who packs the rows of a product.
+#[derive(Clone, Copy, PartialEq)]
+enum Rows {
+    /// They are read where they lie.
+    Lie,
+    /// Each thread those of its block.
+    Own,
+    /// All threads together, before any of them begins with a block.
+    Together,
+}
 
 /// The dimensions of a product: of one input's rows, of the other's columns, and of the sum.
 #[derive(Clone, Copy)]
@@ -64,15 +80,24 @@ impl Nest<'_> {
         let passes = self.f.extents[p.sum].div_ceil(depth);
         let vectors = self.tile.iter().product::<u64>() as f64 / width as f64 / m.vector_units.max(1) as f64;
         let result = self.f.outputs.first().map_or(4, |r| r.bytes);
-        let packs = |rows: u64, columns: u64| {
-            let count = rows * self.tile[row];
-            self.rows_pay(rows_of, (row, count), columns, count * depth * rows_of.bytes)
+        let threads = self.s.threads.max(1);
+        let scattered = self.scattered(rows_of, |_| depth);
+        let ways = |rows: u64, columns: u64| {
+            let mut inside = vec![1; self.tile.len()];
+            (inside[row], inside[p.sum]) = (rows * self.tile[row], depth);
+            match self.rows_pay(rows_of, row, &inside, columns) {
+                _ if scattered => [Rows::Lie, Rows::Own, Rows::Together].as_slice(),
+                true => &[Rows::Own],
+                false => &[Rows::Lie],
+            }
         };
-        let cost = |rows: u64, columns: u64| {
+        let cost = |rows: u64, columns: u64, way: Rows| {
             let (of_rows, of_columns) = (rows * self.tile[row] * depth, columns * self.tile[column] * depth);
             let results = rows * self.tile[row] * columns * self.tile[column] * result;
-            let arithmetic = (rows * columns * (depth + 1)) as f64 * vectors;
-            let turned = if packs(rows, columns) { TURN * of_rows as f64 } else { 0.0 };
+            // An index of the sum waits for a line of its own.
+            let waits = if scattered && way == Rows::Lie { UNKNOWN } else { 0.0 };
+            let arithmetic = (rows * columns * (depth + 1)) as f64 * vectors.max(waits);
+            let turned = if way == Rows::Own { TURN * of_rows as f64 } else { 0.0 };
             let again = if results > m.l2_bytes / 3 { SHARED } else { OWN };
             // Rows that the second cache does not keep come again for each tile of columns.
             let times = if of_rows * rows_of.bytes > m.l2_bytes { columns } else { 1 };
@@ -80,7 +105,9 @@ impl Nest<'_> {
             let moved = read as f64 / SHARED + 2.0 * results as f64 / again;
             let blocks = self.trips[row].div_ceil(rows) * self.trips[column].div_ceil(columns);
             let one = arithmetic + COPY * of_columns as f64 + turned + SERIAL * moved;
-            blocks.div_ceil(self.s.threads.max(1)) as f64 * one
+            let all = rows_of.elements(&self.f.extents).div_ceil(threads * passes) as f64;
+            let before = if way == Rows::Together { TURN * all + MEET } else { 0.0 };
+            before + blocks.div_ceil(threads) as f64 * one
         };
         // Parts of each dimension, as even as tiles allow.
         let sides = |d: usize| {
@@ -91,8 +118,9 @@ impl Nest<'_> {
         };
         let columns = sides(column);
         let all = sides(row).into_iter().flat_map(|r| columns.iter().map(move |c| (r, *c)));
-        let all = all.map(|(r, c)| (cost(r, c), r, c));
-        let (_, rows, columns) = all.min_by(|a, b| a.0.total_cmp(&b.0))?;
+        let all = all.flat_map(|(r, c)| ways(r, c).iter().map(move |way| (r, c, *way)));
+        let all = all.map(|(r, c, way)| (cost(r, c, way), r, c, way));
+        let (_, rows, columns, way) = all.min_by(|a, b| a.0.total_cmp(&b.0))?;
 
         let grid = self.at.threads.filter(|_| self.s.threads > 1).unwrap_or(self.at.block);
         let part = |layer, dim, parts| Part { layer, dim, parts };
@@ -111,12 +139,10 @@ impl Nest<'_> {
         loops.retain(|l| l.parts > 1);
         let packing = |r: &Reach| {
             let of_rows = r.depends(row);
-            let input = r.input.filter(|_| !of_rows || packs(rows, columns))?;
-            Some(Packing {
-                input,
-                from,
-                layout: self.layout(r, &loops[from..], Some(if of_rows { row } else { column })),
-            })
+            let input = r.input.filter(|_| !of_rows || way != Rows::Lie)?;
+            let from = if of_rows && way == Rows::Together { 0 } else { from };
+            let layout = self.layout(r, &loops[from..], Some(if of_rows { row } else { column }));
+            Some(Packing { input, from, layout })
         };
         let copies = self.f.inputs.iter().filter_map(packing).collect();
         Some(Plan { copies, registers, far: passes == 1 && self.far(), loops })

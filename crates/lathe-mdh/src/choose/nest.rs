@@ -108,7 +108,8 @@ impl<'a> Nest<'a> {
         out
     }
 
-    /// What threads take: the first of the loops with enough iterations for all; many iterations in blocks.
+    /// What threads take: the first of the loops with enough iterations for all, many iterations in blocks; else two
+    /// neighbours.
     pub(super) fn share(&self, loops: &mut Vec<Part>, candidates: usize) {
         let Some(threads) = self.at.threads.filter(|_| self.s.threads > 1 && self.t.cycles > SMALL) else {
             return;
@@ -127,7 +128,20 @@ impl<'a> Nest<'a> {
                     .iter()
                     .find_map(|times| (0..candidates).find(|n| first(*n) && enough(&loops[*n], *times)))
             });
-        let Some(n) = pick else { return };
+        let Some(n) = pick else {
+            // No loop alone: two of them, one in the other, of which there are enough together.
+            let together = |n: &usize| {
+                let (a, b) = (&loops[*n], &loops[*n + 1]);
+                let free = |l: &Part| l.parts > 1 && !self.f.reduced[l.dim] && !self.f.scanned[l.dim];
+                let all = a.parts.saturating_mul(b.parts);
+                let even = all >= 2 * self.s.threads || all.is_multiple_of(self.s.threads);
+                a.dim != b.dim && free(a) && free(b) && first(*n) && first(*n + 1) && even
+            };
+            if let Some(n) = (0..candidates.saturating_sub(1)).find(together) {
+                (loops[n].layer, loops[n + 1].layer) = (threads, threads);
+            }
+            return;
+        };
         let l = loops[n];
         let most = 16 * self.s.threads;
         let each = l.parts.div_ceil(most);

@@ -355,20 +355,32 @@ impl Nest<'_> {
         out
     }
 
-    /// Whether rows are copied that are read so many times: what lies apart is read as fast where it is, as long as a cache
-    /// keeps `bytes` of them, unless rows begin at the same place of a page, and so take the same few lines of the first cache.
-    pub(super) fn rows_pay(&self, r: &Reach, (row, rows): (usize, u64), times: u64, bytes: u64) -> bool {
+    /// Whether the rows of a box are copied that are read so many times: what lies apart is read as fast where it is, as long as
+    /// a cache keeps it, unless rows begin at the same place of a page, and so take the same few lines of the first cache.
+    pub(super) fn rows_pay(&self, r: &Reach, row: usize, inside: &[u64], times: u64) -> bool {
         let m = self.s.machine;
         let once = |n: usize| self.f.inputs.iter().filter(|x| x.input == Some(n)).count() == 1;
         let vectors = self.t.lanes.map_or(1, |l| self.t.side[l.0]) as f64 / m.vector_units.max(1) as f64;
         let apart = r.stride[row].unsigned_abs() * r.bytes;
-        let crowded = rows >= m.l1_ways && self.tile[row] + 2 > m.l1_ways && apart.is_multiple_of(PAGE);
+        let crowded =
+            inside[row] >= m.l1_ways && self.tile[row] + 2 > m.l1_ways && apart.is_multiple_of(PAGE);
+        let bytes = r.footprint(inside);
         let pays = times as f64 * vectors >= SMALL_PART * TURN;
         r.plain(row).is_some()
             && r.shifted == 1
             && r.input.is_some_and(once)
             && times >= REUSE
-            && (crowded || (pays && bytes > m.l1_bytes / 2))
+            && (crowded || self.scattered(r, |d| inside[d]) || (pays && bytes > m.l1_bytes / 2))
+    }
+
+    /// Whether rows are read along an index of the sum of so many steps that jump over whole pages: each of them is a line of its
+    /// own, and all of these share so few sets of the second cache that they are gone before the next tile of rows, which
+    /// lies in the same lines.
+    pub(super) fn scattered(&self, r: &Reach, depth: impl Fn(usize) -> u64) -> bool {
+        let m = self.s.machine;
+        let step = |d: usize| r.stride[d].unsigned_abs() * r.bytes;
+        let lost = |d: usize| depth(d) > m.l2_bytes >> step(d).trailing_zeros();
+        self.dims().any(|d| self.f.reduced[d] && step(d) > 0 && step(d).is_multiple_of(PAGE) && lost(d))
     }
 
     /// Copies for the lanes, and of rows that are used often and do not fit the first cache; each from its loop on.
@@ -391,9 +403,7 @@ impl Nest<'_> {
         }
         let (Some(row), Some(_)) = (sides.row, sides.free_lanes(&f.reduced)) else { return copies };
         let times = sides.by_column.iter().map(|d| self.trips[*d]).product::<u64>();
-        for r in
-            sides.rows.iter().filter(|r| self.rows_pay(r, (row, inside[row]), times, r.footprint(inside)))
-        {
+        for r in sides.rows.iter().filter(|r| self.rows_pay(r, row, inside, times)) {
             let Some(input) = r.input.filter(|_| f.extents[row] > self.tile[row]) else { continue };
             if !copies.iter().any(|c| c.input == input) {
                 let layout = self.layout(r, &loops[rows_from.min(loops.len())..], Some(row));

@@ -41,6 +41,8 @@ pub(super) const TURN: f64 = 2.0;
 const LINE_CYCLES: f64 = 4.0;
 /// Rows in memory that a processor reads ahead of and gathers writes for at a time.
 const STREAMS: u64 = 12;
+/// Cycles per line that arithmetic waits for in the long run where a sum streams more than the first cache keeps.
+const STREAM_CYCLES: f64 = 2.0;
 /// Sides that are tried.
 const SIDES: [u64; 12] = [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16];
 
@@ -100,19 +102,28 @@ pub fn best(f: &Facts, m: &Machine, exact: bool, threads: u64) -> Tile {
                 f.inputs.iter().any(|r| loads(r, v, &wide) < 4.0 * loads(r, v, &side))
             };
             let rows: Vec<usize> = rows.iter().copied().filter(|d| !ends || shares(*d)).collect();
-            for (n, a) in rows.iter().enumerate() {
-                for sa in SIDES.iter().filter(|s| **s > 1 && **s <= f.extents[*a]) {
-                    side[*a] = *sa;
-                    try_one(&side, &mut best);
-                    for b in rows.iter().skip(n + 1) {
-                        for sb in [2, 3, 4].iter().filter(|s| **s <= f.extents[*b]) {
-                            side[*b] = *sb;
-                            try_one(&side, &mut best);
+            // A window of results is whole, or not in registers: its elements share lines of what lanes sum up.
+            let window: Vec<usize> = windows(f, v);
+            let plain = side.clone();
+            for whole in [false, true].into_iter().filter(|w| !*w || !window.is_empty()) {
+                side.clone_from(&plain);
+                window.iter().filter(|_| whole).for_each(|d| side[*d] = f.extents[*d]);
+                let rows: Vec<usize> =
+                    rows.iter().copied().filter(|d| !whole || !window.contains(d)).collect();
+                for (n, a) in rows.iter().enumerate() {
+                    for sa in SIDES.iter().filter(|s| **s > 1 && **s <= f.extents[*a]) {
+                        side[*a] = *sa;
+                        try_one(&side, &mut best);
+                        for b in rows.iter().skip(n + 1) {
+                            for sb in [2, 3, 4].iter().filter(|s| **s <= f.extents[*b]) {
+                                side[*b] = *sb;
+                                try_one(&side, &mut best);
+                            }
+                            side[*b] = 1;
                         }
-                        side[*b] = 1;
                     }
+                    side[*a] = 1;
                 }
-                side[*a] = 1;
             }
         }
     }
@@ -134,6 +145,35 @@ fn whole_windows(f: &Facts, v: usize, exact: bool) -> Vec<u64> {
         (0..side.len()).filter(|d| f.reduced[*d]).for_each(|d| side[d] = f.extents[d]);
     }
     side
+}
+
+/// Short dimensions of the results along which an input is shifted that lanes sum up, as for the gradient of a filter.
+fn windows(f: &Facts, v: usize) -> Vec<usize> {
+    let shifts = |d: usize| {
+        let shifted = |c: &Vec<i64>| c[d] != 0 && c[v] != 0;
+        d != v
+            && !f.reduced[d]
+            && (2..=4).contains(&f.extents[d])
+            && f.inputs.iter().any(|r| r.subscripts.iter().any(shifted))
+    };
+    (0..f.extents.len()).filter(|d| f.reduced[v] && shifts(*d)).collect()
+}
+
+/// Cycles for the lines that a tile of sums along its lanes streams from beyond the first cache, where a window of results
+/// may share them.
+fn streamed(f: &Facts, m: &Machine, (v, width): (usize, u64), side: &[u64]) -> f64 {
+    let all: Vec<u64> = (0..side.len()).map(|d| if f.reduced[d] { f.extents[d] } else { side[d] }).collect();
+    let bytes: u64 = f.inputs.iter().map(|r| r.footprint(&all)).sum();
+    if bytes <= m.l1_bytes || windows(f, v).is_empty() {
+        return 0.0;
+    }
+    let lines = |r: &Reach| {
+        let rows = r.subscripts.iter().filter(|c| c[v] == 0);
+        let span =
+            |c: &Vec<i64>| (0..side.len()).map(|d| c[d].unsigned_abs() * (side[d] - 1)).sum::<u64>() + 1;
+        rows.map(span).product::<u64>() as f64 * (side[v] * width * r.bytes) as f64 / m.line_bytes as f64
+    };
+    f.inputs.iter().filter(|r| r.depends(v)).map(lines).sum::<f64>() * STREAM_CYCLES
 }
 
 /// How much longer the busiest thread takes than the average, where threads share the loop over tiles that suits them best.
@@ -160,7 +200,7 @@ fn estimate(f: &Facts, m: &Machine, lanes: (usize, u64), side: &[u64], exact: bo
     let (mut vectors, mut scalars, mut gathered, mut held) = (0.0, 0.0, 0.0, 0.0f64);
     let mut packed = Vec::new();
     let mut extra = 0.0;
-    let mut afar = 1.0;
+    let (mut afar, mut smallest) = (1.0, 8.0f64);
     for r in &f.inputs {
         let count = loads(r, v, side);
         // What the sum does not run through is loaded once.
@@ -199,10 +239,13 @@ fn estimate(f: &Facts, m: &Machine, lanes: (usize, u64), side: &[u64], exact: bo
             afar = 1.3;
         }
         vectors += count * cost;
+        smallest = smallest.min(count);
         let shared = (0..dims).any(|d| side[d] > 1 && !r.depends(d));
         held += if shared { count.min(product(&|d| !f.reduced[d])) } else { 1.0 };
     }
-    if f.reduces && sums + held.min(8.0) + 1.0 > registers {
+    // Where windows share what they read, registers hold the smaller side, and the others pass by.
+    let held = if windows(f, v).iter().any(|d| side[*d] > 1) { smallest + 1.0 } else { held.min(8.0) };
+    if f.reduces && sums + held + 1.0 > registers {
         return None;
     }
     let all = product(&|_| true);
@@ -210,6 +253,7 @@ fn estimate(f: &Facts, m: &Machine, lanes: (usize, u64), side: &[u64], exact: bo
     // Of vectors as many are loaded per cycle as are added, of scalars two.
     let units = m.vector_units.max(1) as f64;
     let cycles = (all * f.work / units).max(vectors / units + scalars * 0.5).max(chain) * afar + gathered;
+    let cycles = cycles.max(streamed(f, m, lanes, side));
     let cycles = cycles + if f.reduces { 0.0 } else { neighbours(f, m, (v, width), side)? };
     // Overheads of loops, once per tile.
     let cycles = cycles + 1.0 + if f.reduces { 0.0 } else { 1.0 };

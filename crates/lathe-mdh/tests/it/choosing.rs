@@ -34,7 +34,11 @@ fn large(row: &Row) -> BTreeMap<String, i64> {
 
 fn compare(row: &Row, new: &Function, at: &BTreeMap<String, i64>, about: &str) {
     let (module, func) = example(row.file, row.kernel);
-    let h = Homomorphism::of(&module, &func, None).unwrap();
+    compare_with(&module, &func, new, at, about);
+}
+
+fn compare_with(module: &Module, func: &Function, new: &Function, at: &BTreeMap<String, i64>, about: &str) {
+    let h = Homomorphism::of(module, func, None).unwrap();
     let Ok(shaped) = h.at(at) else { return };
     // Windows larger than the image have no result.
     if interp::outputs(new, &shaped.sizes).is_err() {
@@ -42,12 +46,12 @@ fn compare(row: &Row, new: &Function, at: &BTreeMap<String, i64>, about: &str) {
     }
     let mut rng = ChaCha8Rng::seed_from_u64(3);
     let given = inputs(&shaped, &mut rng);
-    let want = reference(&module, &func, &shaped, &given);
+    let want = reference(module, func, &shaped, &given);
     for order in [Order::Reference, Order::Seed(1)] {
         let mut args: Vec<_> = h.inputs.iter().map(|o| given.arrays[&o.buffer.id].clone()).collect();
         args.extend(interp::outputs(new, &shaped.sizes).unwrap());
         let options = Options { order, races: true, ..Options::default() };
-        interp::run(&module, new, &mut args, &options)
+        interp::run(module, new, &mut args, &options)
             .unwrap_or_else(|e| panic!("{about} {at:?}: {e:?}\n{}", lathe_ir::text::print_function(new)));
         for (got, want) in args[h.inputs.len()..].iter().zip(&want) {
             assert_eq!(got.bytes(), want.bytes(), "{about} {at:?}\n{}", lathe_ir::text::print_function(new));
@@ -348,6 +352,99 @@ fn products_are_shared_among_threads_in_blocks() {
         assert!(text.contains("stage(B, at: ") && !text.contains("(A, at: "), "{values:?}: {text}");
         let new = transform(&module, &func, &auto.strategy, &text);
         compare(row, &new, &at, &format!("{values:?} exact {exact}\n{text}"));
+    }
+}
+
+/// Rows that lie across pages, each index of the sum in one of its own, are packed: many threads do so before, once for all.
+/// Where rows lie along the sum, or do not begin at the same places of pages, or a cache keeps their lines, they are read
+/// where they lie.
+#[test]
+fn rows_that_lie_across_pages_are_packed() {
+    let across =
+        "kernel p(A: f64[K, I], B: f64[K, J]) -> (C: f64[I, J]) { C[i, j] = sum[k](A[k, i] * B[k, j]) }";
+    let along =
+        "kernel p(A: f64[I, K], B: f64[K, J]) -> (C: f64[I, J]) { C[i, j] = sum[k](A[i, k] * B[k, j]) }";
+    let server = server();
+    let small =
+        Machine { l1_bytes: 1 << 13, l1_ways: 8, l2_bytes: 1 << 17, vector_units: 2, ..machine("x86-64-v4") };
+    for (text, values, m, threads, packed) in [
+        (across, [1024, 1024, 1024], &server, 16, true),
+        (across, [1024, 1024, 1024], &server, 2, true),
+        (across, [1000, 1024, 1024], &server, 16, false),
+        (across, [1024, 1024, 256], &server, 16, false),
+        (along, [1024, 1024, 1024], &server, 16, false),
+        (across, [512, 70, 65], &small, 3, true),
+    ] {
+        let module = crate::support::module(text);
+        let func = module.functions.get("p").unwrap();
+        let h = Homomorphism::of(&module, func, None).unwrap();
+        let at: BTreeMap<String, i64> = ["I", "J", "K"].iter().map(|n| n.to_string()).zip(values).collect();
+        let fixed = fixed(&alone(func, &h), &h.at(&at).unwrap());
+        let auto = auto(&module, &fixed, &at, &Setting { machine: m, threads, exact: true }).unwrap();
+        let steps = auto.strategy.to_string();
+        let about = format!("{values:?} on {threads}: {steps}");
+        assert_eq!(steps.contains("(A, at: "), packed, "{about}");
+        assert!(threads != 16 || steps.contains("parallel(copy(A)") == packed, "{about}");
+        if m.l2_bytes < server.l2_bytes {
+            let new = transform(&module, &fixed, &auto.strategy, &about);
+            compare_with(&module, func, &new, &at, &about);
+        }
+    }
+}
+
+/// Where no loop has an iteration for each thread, two of them have: a batch, and tiles of rows.
+#[test]
+fn threads_take_two_loops_where_one_is_short() {
+    let text = "kernel p(x: f32[B, F, H + 2, W + 2], v: f32[F, C, 3, 3]) -> (y: f32[B, C, H, W]) {
+        y[b, c, i, j] = sum[f, p, q](x[b, f, i + p, j + q] * v[f, c, 2 - p, 2 - q])
+    }";
+    let module = crate::support::module(text);
+    let func = module.functions.get("p").unwrap();
+    let h = Homomorphism::of(&module, func, None).unwrap();
+    let (large, small) = ([8, 32, 32, 58, 58], [3, 8, 2, 3, 40]);
+    for (values, m, threads) in [(large, &server(), 16), (small, &server(), 16), (small, &server(), 6)] {
+        let at: BTreeMap<String, i64> =
+            ["B", "C", "F", "H", "W"].iter().map(|n| n.to_string()).zip(values).collect();
+        let fixed = fixed(&alone(func, &h), &h.at(&at).unwrap());
+        let auto = auto(&module, &fixed, &at, &Setting { machine: m, threads, exact: true }).unwrap();
+        let about = format!("{values:?} on {threads}: {}", auto.strategy);
+        let taken = auto.strategy.to_string().matches("parallel(y.").count();
+        assert!(taken > 0 || values == small, "{about}");
+        if values == small {
+            let new = transform(&module, &fixed, &auto.strategy, &about);
+            compare_with(&module, func, &new, &at, &about);
+        }
+    }
+}
+
+/// The gradient of a filter: lanes sum up, and registers hold its whole window along the lanes, whose elements share the lines
+/// of the image.
+#[test]
+fn windows_of_sums_by_lanes_are_in_registers() {
+    let text = "kernel p(x: f32[B, C, H + 2, W + 2], d: f32[B, F, H, W]) -> (w: f32[F, C, 3, 3]) {
+        w[f, c, p, q] = sum[b, i, j](d[b, f, i, j] * x[b, c, i + p, j + q])
+    }";
+    let module = crate::support::module(text);
+    let func = module.functions.get("p").unwrap();
+    let h = Homomorphism::of(&module, func, None).unwrap();
+    let tiny = Machine { l1_bytes: 1 << 10, l2_bytes: 1 << 14, ..machine("x86-64-v4") };
+    let large = [8, 32, 56, 56, 32];
+    for (values, m, threads) in [
+        (large, &server(), 1),
+        (large, &server(), 16),
+        ([2, 5, 3, 37, 6], &tiny, 1),
+        ([2, 5, 3, 37, 6], &tiny, 3),
+    ] {
+        let at: BTreeMap<String, i64> =
+            ["B", "C", "H", "W", "F"].iter().map(|n| n.to_string()).zip(values).collect();
+        let fixed = fixed(&alone(func, &h), &h.at(&at).unwrap());
+        let auto = auto(&module, &fixed, &at, &Setting { machine: m, threads, exact: true }).unwrap();
+        let about = format!("{values:?} on {threads}: {}", auto.strategy);
+        assert!(auto.strategy.to_string().contains("unroll(w.q)"), "{about}");
+        if m.l2_bytes == tiny.l2_bytes {
+            let new = transform(&module, &fixed, &auto.strategy, &about);
+            compare_with(&module, func, &new, &at, &about);
+        }
     }
 }
 
