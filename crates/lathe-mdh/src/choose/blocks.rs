@@ -1,8 +1,9 @@
-//! Products of matrices that are small for the threads that share them: a grid of blocks of results, in which each thread
-//! packs the columns of its own block, and reads its rows where they lie. So threads meet once in a call. Rows that lie across
-//! pages are packed first, as a rule by all threads together. A block goes through the sum in pieces of which the second
-//! cache keeps the columns of one tile (K. Goto and R. van de Geijn, *Anatomy of High-Performance Matrix Multiplication*,
-//! 2008, §4).
+//! Products of matrices on threads: a grid of blocks of results, in which rows are read where they lie. In small products
+//! each thread packs the columns of its own block, so that threads meet once in a call, and a block goes through the sum in
+//! pieces of which the second cache keeps the columns of one tile (K. Goto and R. van de Geijn, *Anatomy of
+//! High-Performance Matrix Multiplication*, 2008, §4). In larger ones all threads pack all columns first, and there are
+//! several blocks for each thread: those that run faster take more of them. Rows that lie across pages are packed first, as a
+//! rule by all threads together.
 
 use super::Setting;
 use super::facts::{Facts, Reach};
@@ -11,8 +12,12 @@ use super::tile::TURN;
 
 /// Free indices of each side below which blocks give nothing, and those of the sum.
 const SIDE: u64 = 64;
-/// Points from which on threads pay, and up to which meeting gains more than packing once for all.
+/// Points from which on threads pay, and up to which each may pack its own columns.
 const POINTS: [f64; 2] = [(1u64 << 20) as f64, (1u64 << 30) as f64];
+/// So many threads pack columns together.
+const MANY: u64 = 4;
+/// How much of a block all others wait for the slowest thread, however many blocks each has.
+const UNEVEN: f64 = 0.15;
 /// Tiles of a block per dimension, at most.
 const TILES: u64 = 512;
 /// Cycles per element of a copy in its order.
@@ -24,8 +29,6 @@ const OWN: f64 = 32.0;
 const SERIAL: f64 = 0.5;
 /// Cycles per line of the last cache where none is known before it is read; some are on their way together.
 const UNKNOWN: f64 = 24.0;
-/// Cycles in which all threads meet.
-const MEET: f64 = 16_000.0;
 
 /// Who packs the rows of a product.
 #[derive(Clone, Copy, PartialEq)]
@@ -38,6 +41,15 @@ enum Rows {
     Together,
 }
 
+/// How the columns are packed, and how the sum is cut.
+#[derive(Clone, Copy)]
+struct Columns {
+    /// By all threads before, instead of by each thread for its block.
+    together: bool,
+    depth: u64,
+    passes: u64,
+}
+
 /// The dimensions of a product: of one input's rows, of the other's columns, and of the sum.
 #[derive(Clone, Copy)]
 pub(super) struct Product {
@@ -47,7 +59,8 @@ pub(super) struct Product {
 
 /// Whether this is a product of two matrices that is worth blocks on this machine.
 pub(super) fn product(f: &Facts, s: &Setting) -> Option<Product> {
-    let pays = s.threads > 1 && (POINTS[0]..=POINTS[1]).contains(&f.points());
+    let most = if s.threads < MANY { POINTS[1] } else { f64::INFINITY };
+    let pays = s.threads > 1 && (POINTS[0]..=most).contains(&f.points());
     let long: Vec<usize> = (0..f.extents.len()).filter(|d| f.extents[*d] > 1).collect();
     let (sums, free): (Vec<usize>, Vec<usize>) = long.iter().partition(|d| f.reduced[**d]);
     let (&[sum], &[a, b], [x, y], [out]) = (&*sums, &*free, &*f.inputs, &*f.outputs) else { return None };
@@ -74,40 +87,49 @@ impl Nest<'_> {
         let input = |d: usize| self.f.inputs.iter().find(|r| r.depends(d));
         let (rows_of, columns_of) = (input(row)?, input(column)?);
         let kept = self.tile[column] * columns_of.bytes;
+        let whole = self.f.extents[p.sum];
         let deepest = (m.l2_bytes / 4 / kept.max(1)).max(32);
-        let passes = self.f.extents[p.sum].div_ceil(deepest);
-        let depth = self.f.extents[p.sum].div_ceil(passes).next_multiple_of(8).min(self.f.extents[p.sum]);
-        let passes = self.f.extents[p.sum].div_ceil(depth);
+        let depth = whole.div_ceil(whole.div_ceil(deepest)).next_multiple_of(8).min(whole);
+        let own = Columns { together: false, depth, passes: whole.div_ceil(depth) };
+        let own = (self.f.points() <= POINTS[1]).then_some(own);
+        let fits = self.s.threads >= MANY && kept * whole <= m.l2_bytes / 2;
+        let together = fits.then_some(Columns { together: true, depth: whole, passes: 1 });
         let vectors = self.tile.iter().product::<u64>() as f64 / width as f64 / m.vector_units.max(1) as f64;
         let result = self.f.outputs.first().map_or(4, |r| r.bytes);
         let threads = self.s.threads.max(1);
-        let scattered = self.scattered(rows_of, |_| depth);
-        let ways = |rows: u64, columns: u64| {
+        let meet = m.costs.wake + m.costs.wake_each * threads as f64;
+        let scattered = |depth: u64| self.scattered(rows_of, |_| depth);
+        let ways = |rows: u64, columns: u64, how: Columns| {
             let mut inside = vec![1; self.tile.len()];
-            (inside[row], inside[p.sum]) = (rows * self.tile[row], depth);
+            (inside[row], inside[p.sum]) = (rows * self.tile[row], how.depth);
             match self.rows_pay(rows_of, row, &inside, columns) {
-                _ if scattered => [Rows::Lie, Rows::Own, Rows::Together].as_slice(),
+                _ if scattered(how.depth) => [Rows::Lie, Rows::Own, Rows::Together].as_slice(),
                 true => &[Rows::Own],
                 false => &[Rows::Lie],
             }
         };
-        let cost = |rows: u64, columns: u64, way: Rows| {
-            let (of_rows, of_columns) = (rows * self.tile[row] * depth, columns * self.tile[column] * depth);
+        let cost = |rows: u64, columns: u64, how: Columns, way: Rows| {
+            let of_rows = rows * self.tile[row] * how.depth;
+            let of_columns = columns * self.tile[column] * how.depth;
             let results = rows * self.tile[row] * columns * self.tile[column] * result;
             // An index of the sum waits for a line of its own.
-            let waits = if scattered && way == Rows::Lie { UNKNOWN } else { 0.0 };
-            let arithmetic = (rows * columns * (depth + 1)) as f64 * vectors.max(waits);
+            let waits = if way == Rows::Lie && scattered(how.depth) { UNKNOWN } else { 0.0 };
+            let arithmetic = (rows * columns * (how.depth + 1)) as f64 * vectors.max(waits);
             let turned = if way == Rows::Own { TURN * of_rows as f64 } else { 0.0 };
+            let packed = if how.together { 0.0 } else { COPY * of_columns as f64 };
             let again = if results > m.l2_bytes / 3 { SHARED } else { OWN };
             // Rows that the second cache does not keep come again for each tile of columns.
             let times = if of_rows * rows_of.bytes > m.l2_bytes { columns } else { 1 };
             let read = times * of_rows * rows_of.bytes + of_columns * columns_of.bytes;
             let moved = read as f64 / SHARED + 2.0 * results as f64 / again;
+            let one = (arithmetic + packed + turned + SERIAL * moved) * how.passes as f64;
+            // What all threads do before they begin with blocks.
+            let all =
+                |each: f64, r: &Reach| meet + each * r.elements(&self.f.extents) as f64 / threads as f64;
+            let rows_before = if way == Rows::Together { all(TURN, rows_of) } else { 0.0 };
+            let columns_before = if how.together { all(COPY, columns_of) } else { 0.0 };
             let blocks = self.trips[row].div_ceil(rows) * self.trips[column].div_ceil(columns);
-            let one = arithmetic + COPY * of_columns as f64 + turned + SERIAL * moved;
-            let all = rows_of.elements(&self.f.extents).div_ceil(threads * passes) as f64;
-            let before = if way == Rows::Together { TURN * all + MEET } else { 0.0 };
-            before + blocks.div_ceil(threads) as f64 * one
+            (blocks.div_ceil(threads) as f64 + UNEVEN) * one + rows_before + columns_before
         };
         // Parts of each dimension, as even as tiles allow.
         let sides = |d: usize| {
@@ -116,35 +138,37 @@ impl Nest<'_> {
             all.dedup();
             all
         };
-        let columns = sides(column);
-        let all = sides(row).into_iter().flat_map(|r| columns.iter().map(move |c| (r, *c)));
-        let all = all.flat_map(|(r, c)| ways(r, c).iter().map(move |way| (r, c, *way)));
-        let all = all.map(|(r, c, way)| (cost(r, c, way), r, c, way));
-        let (_, rows, columns, way) = all.min_by(|a, b| a.0.total_cmp(&b.0))?;
+        let (all_rows, all_columns) = (sides(row), sides(column));
+        let all = all_rows.iter().flat_map(|r| all_columns.iter().map(move |c| (*r, *c)));
+        let all = own.into_iter().chain(together).flat_map(|how| all.clone().map(move |(r, c)| (r, c, how)));
+        let all = all.flat_map(|(r, c, how)| ways(r, c, how).iter().map(move |way| (r, c, how, *way)));
+        let all = all.map(|(r, c, how, way)| (cost(r, c, how, way), r, c, how, way));
+        let (_, rows, columns, how, way) = all.min_by(|a, b| a.0.total_cmp(&b.0))?;
 
         let grid = self.at.threads.filter(|_| self.s.threads > 1).unwrap_or(self.at.block);
         let part = |layer, dim, parts| Part { layer, dim, parts };
         let mut loops = vec![
             part(grid, row, self.trips[row].div_ceil(rows)),
             part(grid, column, self.trips[column].div_ceil(columns)),
-            part(self.at.outer, p.sum, passes),
+            part(self.at.outer, p.sum, how.passes),
         ];
         loops.retain(|l| l.parts > 1);
         let from = loops.len();
         loops.extend([part(self.at.inner, column, columns), part(self.at.inner, row, rows)]);
         loops.retain(|l| l.parts > 1);
         let registers = Some(loops.len());
-        loops.push(part(self.at.inner, p.sum, depth));
+        loops.push(part(self.at.inner, p.sum, how.depth));
         loops.extend(self.tile_loops());
         loops.retain(|l| l.parts > 1);
         let packing = |r: &Reach| {
             let of_rows = r.depends(row);
             let input = r.input.filter(|_| !of_rows || way != Rows::Lie)?;
-            let from = if of_rows && way == Rows::Together { 0 } else { from };
+            let before = if of_rows { way == Rows::Together } else { how.together };
+            let from = if before { 0 } else { from };
             let layout = self.layout(r, &loops[from..], Some(if of_rows { row } else { column }));
             Some(Packing { input, from, layout })
         };
         let copies = self.f.inputs.iter().filter_map(packing).collect();
-        Some(Plan { copies, registers, far: passes == 1 && self.far(), loops })
+        Some(Plan { copies, registers, far: how.passes == 1 && self.far(), loops })
     }
 }

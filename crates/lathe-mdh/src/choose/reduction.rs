@@ -218,8 +218,6 @@ impl Nest<'_> {
             divisor_near(extents[d], run)
         } else if need > l2 * 3 / 4 {
             (extents[d] * (l2 / 2) / need).max(32) / 16 * 16
-        } else if let Some(near) = self.near(sides, packed, d) {
-            near
         } else {
             extents[d].div_ceil(self.sum_passes(sides, panel)?).next_multiple_of(16)
         };
@@ -230,23 +228,6 @@ impl Nest<'_> {
         k.iter_mut().filter(|x| x.0 == d).for_each(|x| x.1 = each);
         panel[d] = each * self.tile[d];
         Some(Part { layer: self.at.outer, dim: d, parts: n.div_ceil(each) })
-    }
-
-    /// So much of the sum that the first cache keeps the columns of a tile from one tile of rows to the next, where threads
-    /// read columns where they lie and each index of the sum is a row of memory of its own. None if that is all of it.
-    fn near(&self, sides: &Sides, packed: &[usize], d: usize) -> Option<u64> {
-        let again = sides.by_row.iter().map(|r| self.trips[*r]).product::<u64>();
-        let mut tile = self.tile.clone();
-        tile[d] = 1;
-        let lies = |r: &&Reach| {
-            r.input.is_none_or(|n| !packed.contains(&n)) && r.stride[d].unsigned_abs() * r.bytes >= APART
-        };
-        let shared = self.s.threads > 1 && self.t.cycles > SMALL && again > 1 && sides.batch.is_empty();
-        if !shared || sides.columns.is_empty() || !sides.columns.iter().all(lies) {
-            return None;
-        }
-        let each = self.s.machine.l1_bytes * 2 / 3 / footprint(&sides.columns, &tile).max(1) / 16 * 16;
-        (each >= 32 && self.f.extents[d] >= 2 * each).then_some(each)
     }
 
     /// In how many blocks of the sum the least is moved: columns that no cache keeps come again for each block of rows, of
