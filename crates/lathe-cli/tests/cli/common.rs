@@ -1,5 +1,6 @@
 //! Running the built command in a folder of its own.
 
+use lathe::{Array, npy};
 use serde_json::Value;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -97,4 +98,14 @@ pub fn script(f: &Folder, name: &str, text: &str) {
 /// A JSON form.
 pub fn form(f: &Folder, name: &str, form: &Value) {
     f.write(name, form.to_string());
+}
+
+/// Writes an array for a command to read.
+pub fn save(f: &Folder, name: &str, shape: &[i64], data: &[f32]) {
+    npy::write(&f.path(name), &Array::from_slice(shape, data).expect("an array")).expect("a file");
+}
+
+/// An array that a command wrote.
+pub fn load(f: &Folder, name: &str) -> Vec<f32> {
+    npy::read(&f.path(name)).expect("an array").to_vec().expect("f32")
 }

@@ -3,6 +3,7 @@
 mod attacks;
 mod bad_input;
 mod common;
+mod debugging;
 mod devices;
 mod embed;
 mod files;
@@ -12,6 +13,7 @@ mod messages;
 mod mutations;
 mod run;
 mod tools;
+mod trees;
 mod tune;
 mod tune_attacks;
 mod tune_hard;

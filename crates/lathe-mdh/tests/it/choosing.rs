@@ -198,8 +198,8 @@ fn chosen_strategies_for_any_sizes_compute_the_same() {
     }
 }
 
-/// The parts of each dimension in registers, for exact sizes.
-fn in_registers(name: &str, names: &[&str], values: &[i64], m: &Machine) -> Vec<Option<u64>> {
+/// The parts of each dimension for exact sizes, layer by layer, and which layer is that of registers.
+fn parts(name: &str, names: &[&str], values: &[i64], m: &Machine) -> (Vec<Vec<Option<u64>>>, usize) {
     let row = ROWS.iter().find(|r| r.name == name).unwrap();
     let h = crate::support::homomorphism(row.file, row.kernel);
     let at = names.iter().map(|n| n.to_string()).zip(values.iter().copied()).collect();
@@ -207,7 +207,12 @@ fn in_registers(name: &str, names: &[&str], values: &[i64], m: &Machine) -> Vec<
     let d = choose(&h.at(&at).unwrap(), &cpu, &Setting { machine: m, threads: 1, exact: true });
     let registers = cpu.memories.iter().position(|m| m.space.as_deref() == Some("register")).unwrap();
     // Threads are the first layer, memories follow.
-    d.parts[registers + 1].clone()
+    (d.parts.clone(), registers + 1)
+}
+
+fn in_registers(name: &str, names: &[&str], values: &[i64], m: &Machine) -> Vec<Option<u64>> {
+    let (all, registers) = parts(name, names, values, m);
+    all[registers].clone()
 }
 
 /// Planes of a stencil that the first cache does not keep: rows of several at once share their neighbours. Where it
@@ -220,12 +225,18 @@ fn rows_of_a_stencil_share_what_the_first_cache_would_read_again() {
     assert_eq!(in_registers("Jacobi3D", &names, &[10; 3], &m)[..2], [Some(1), Some(1)]);
 }
 
-/// Lines of different rows are asked for together, where a matrix that is read once is read where it is.
+/// Lines of different rows are asked for together, where a matrix that is read once is read where it is, and of no more rows
+/// than a processor fetches ahead.
 #[test]
 fn sums_over_rows_far_apart_read_some_at_once() {
     let m = machine("x86-64-v4");
     let names = ["I", "J", "K"];
     assert_eq!(in_registers("MatMul", &names, &[16, 4096, 25088], &m)[2], Some(4));
+    for isa in ["x86-64-v4", "x86-64-v3"] {
+        let (all, _) = parts("MatMul", &names, &[16, 4096, 25088], &machine(isa));
+        let sum: Vec<u64> = all.iter().filter_map(|p| p[2]).filter(|n| *n > 1).collect();
+        assert_eq!(sum[1..].iter().product::<u64>(), 16, "{isa}: {sum:?}");
+    }
     assert_eq!(in_registers("MatMul", &names, &[1024, 1024, 1024], &m)[2], Some(1));
 }
 

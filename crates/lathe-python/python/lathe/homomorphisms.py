@@ -12,9 +12,9 @@ from collections.abc import Callable
 from typing import Any, overload
 
 from ._reading import Scope, Source, comment
+from ._writer import Writer
 from ._written import begin, end, known
 from .errors import SourceError
-from .frontend import _Writer
 from .kernels import Kernel
 from .types import BY_NAME, ScalarType
 
@@ -124,8 +124,8 @@ class _Reader:
                 return [one]
         raise self.fail(e, "this is not part of a homomorphism", "out_view[T](...), md_hom[I, K](...), inp_view[T, T](...)")
 
-    def writer(self, names: list[str]) -> _Writer:
-        w = _Writer(self.source, self.scope, {}, set(self.sizes), marked=False)
+    def writer(self, names: list[str]) -> Writer:
+        w = Writer(self.source, self.scope, {}, set(self.sizes), marked=False)
         w.bound.update(names)
         return w
 
