@@ -4,6 +4,7 @@
 #   python3 benches/device/sanitize.py --bundle benches/device/small    runs every kernel, with nothing but the driver
 #   python3 benches/device/rows.py --out rows.json                      checks and times the rows, with PyTorch
 #   pip install lathe-*.whl                                             the package, with numpy
+#   python3 benches/device/compile_rows.py                              then: compiling, and loading from disk
 #
 #   scripts/device_bundle.sh [ARCH]            LATHE names the command, if it is built already.
 #   scripts/device_bundle.sh ARCH small        benches/device/small of small.json instead, for sanitize.py
@@ -25,9 +26,13 @@ for name, row in json.load(open(f"benches/device/{os.environ['LIST']}.json")).it
     strategy = f"--strategy {row['strategy']} " if "strategy" in row else ""
     print(name, row["target"], strategy + " ".join(f"-D {k}={v}" for k, v in row["sizes"].items()))
 P
-  for form in cubin launches; do
+  forms="cubin launches"
+  # What compile_rows.py gives NVRTC.
+  case $list/$name in rows/sum|rows/softmax|rows/gemm4096|rows/scan|rows/layernorm) forms+=" cuda" ;; esac
+  for form in $forms; do
     suffix=cubin
     [ $form = launches ] && suffix=json
+    [ $form = cuda ] && suffix=cu
     # shellcheck disable=SC2086
     "$lathe" emit "examples/devices/$target" --to $form --arch "${1:-sm_90a}" --specialize $sizes -o "$out/$name.$suffix"
   done

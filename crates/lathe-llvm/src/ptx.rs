@@ -11,13 +11,13 @@ use crate::machine::Machine;
 use crate::value::Leaf;
 use lathe_device::constants::Constant;
 use lathe_device::shuffles::Halving;
-use lathe_device::{Argument, KernelPlan, Limits, Plan};
+use lathe_device::{Argument, KernelPlan, Limits, Plan, resident_blocks};
 use lathe_diagnostics::Places;
 use lathe_engine::{check_table, needs};
 use lathe_ir::lower::inscan::expand_function;
 use lathe_ir::lower::storage;
 use lathe_ir::visit::walk;
-use lathe_ir::{BufId, Buffer, Function, Mode, Module, Scalar, Space, Stmt, StmtKind};
+use lathe_ir::{BufId, Buffer, Function, Mode, Module, Scalar, Stmt, StmtKind};
 use lathe_lower::{addresses, calls, halves, phases, reductions};
 use lathe_poly::Ranges;
 use lathe_poly::simplify::simplify_function;
@@ -128,26 +128,8 @@ fn capability(arch: &str) -> u32 {
     digits.parse().unwrap_or(0)
 }
 
-/// Registers and threads of a multiprocessor, and registers of a thread that no array of its own takes, about.
-const REGISTERS: i64 = 65536;
-const THREADS: i64 = 2048;
-const OTHERS: i64 = 24;
-
-/// How many blocks of a cluster a multiprocessor has room for, by what a thread's largest array takes: while one waits for
-/// others, another one loads. A few registers beyond that would leave room for one less.
-fn at_once(k: &KernelPlan) -> i64 {
-    let mut largest = 0;
-    walk(&k.body, &mut |s, _| {
-        if let Some(b) = s.allocated().filter(|b| matches!(b.space, Space::Register | Space::Stack)) {
-            let elements: Option<i64> = b.extents.iter().map(lathe_ir::Expr::as_int).product();
-            largest =
-                largest.max(elements.unwrap_or(0).saturating_mul(b.elem.bytes() as i64).min(REGISTERS) / 4);
-        }
-        true
-    });
-    let threads = (k.threads.clamp(1, THREADS) + 31) / 32 * 32;
-    (REGISTERS / (threads * (largest + OTHERS))).min(THREADS / threads)
-}
+/// Registers that LLVM's code has besides a thread's largest array, about.
+const BESIDES: i64 = 24;
 
 /// The kernel around a body.
 fn entry(e: &Emitter, k: &KernelPlan, known: &Kernel, (body, ty): (Value, Ty)) {
@@ -164,8 +146,7 @@ fn entry(e: &Emitter, k: &KernelPlan, known: &Kernel, (body, ty): (Value, Ty)) {
     ir.string_attribute(f, "nvvm.maxntid", &k.threads.to_string());
     if let Some(c) = &k.cluster {
         ir.string_attribute(f, "nvvm.cluster_dim", &format!("{},1,1", c.blocks));
-        let blocks = at_once(k);
-        if blocks > 1 {
+        if let Some(blocks) = resident_blocks(k, BESIDES) {
             ir.string_attribute(f, "nvvm.minctasm", &blocks.to_string());
         }
     }

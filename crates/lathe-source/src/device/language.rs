@@ -109,13 +109,15 @@ impl Language {
         }
     }
 
-    /// The beginning of a kernel with that many threads in a block, and that many blocks in a cluster.
-    pub fn kernel(self, threads: i64, cluster: i64) -> String {
+    /// The beginning of a kernel with that many threads in a block and blocks in a cluster; of these, a multiprocessor is to
+    /// hold `resident` at a time.
+    pub fn kernel(self, threads: i64, cluster: i64, resident: Option<i64>) -> String {
         match self {
             Language::Cuda => {
                 let cluster =
                     if cluster > 1 { format!("__cluster_dims__({cluster}, 1, 1) ") } else { String::new() };
-                format!("extern \"C\" __global__ void {cluster}__launch_bounds__({threads})")
+                let bounds = resident.map_or(threads.to_string(), |n| format!("{threads}, {n}"));
+                format!("extern \"C\" __global__ void {cluster}__launch_bounds__({bounds})")
             }
             Language::OpenCl => {
                 format!("__kernel __attribute__((reqd_work_group_size({threads}, 1, 1))) void")

@@ -18,7 +18,7 @@ use crate::helpers::memory_type;
 use crate::names::Names;
 use crate::writer::bare;
 use lathe_abi::CheckKind;
-use lathe_device::{Argument, KernelPlan, Limits, Plan};
+use lathe_device::{Argument, KernelPlan, Limits, Plan, resident_blocks};
 use lathe_diagnostics::{Diagnostic, Places};
 use lathe_engine::feature::Statement;
 use lathe_engine::{Capabilities, Form, accept, check_table, needs};
@@ -206,6 +206,9 @@ impl Printed {
     }
 }
 
+/// Registers that the code of CUDA's compilers has besides a thread's largest array, about.
+const BESIDES: i64 = 16;
+
 fn kernel(
     e: &mut Emitter,
     k: &KernelPlan,
@@ -264,7 +267,7 @@ fn kernel(
         params.push(language.pointer("uint64_t", false, true) + "lathe_turns");
     }
     let status = body.contains("lathe_status");
-    let head = language.kernel(k.threads, cluster::size(k));
+    let head = language.kernel(k.threads, cluster::size(k), resident_blocks(k, BESIDES));
     let kernel = DeviceKernel { name, shared_bytes, dynamic, status, turns, after: None };
     Ok(Printed { kernel, head, params, body, barriers })
 }

@@ -23,8 +23,9 @@ rule! {
     /// computes (software pipelining, double buffering): the buffers that the loop's body allocates and its first
     /// statements fill get one more dimension, of `stages` slots, and live around the loop; the first `stages - 1`
     /// fillings stand in front of it. So copies and arithmetic overlap, and where threads of a device share the
-    /// buffers, one barrier is left of two. `stage` the arrays at the loop first, and do this last: loops of the copies
-    /// that are bound or unrolled stay so.
+    /// buffers, one barrier is left of two. Buffers that are updated, or written by the rest of the body, such as
+    /// accumulators, stay as they are, with what is computed from them. `stage` the arrays at the loop first, and do this
+    /// last: loops of the copies that are bound or unrolled stay so.
     ///
     /// **Legal** if the loop is serial and steps by one, if nothing in it writes what the fillings read, and if filling
     /// a buffer does nothing else and cannot fail.
@@ -124,8 +125,18 @@ impl Body {
         }
         let ids: HashSet<BufId> = buffers.iter().map(|b| b.id).collect();
         let count = all.iter().take_while(|s| fills(s, &ids)).count();
-        let (fill, rest) = all.split_at(count);
-        Body { buffers, fill: fill.to_vec(), rest: rest.to_vec() }
+        let rest = all.split_off(count);
+        // What the rest writes, too, and what is updated is no copy (an accumulator), nor is what reads that.
+        let updated = |s: &Stmt| &read(s) & &written(s);
+        let mut theirs: HashSet<BufId> =
+            rest.iter().flat_map(written).chain(all.iter().flat_map(updated)).collect();
+        theirs.retain(|b| ids.contains(b));
+        let stay = |s: &Stmt, theirs: &HashSet<BufId>| !(&read(s) | &written(s)).is_disjoint(theirs);
+        while let Some(s) = all.iter().find(|s| stay(s, &theirs) && !written(s).is_subset(&theirs)) {
+            theirs.extend(written(s));
+        }
+        let (begun, fill): (Vec<_>, Vec<_>) = all.into_iter().partition(|s| stay(s, &theirs));
+        Body { buffers, fill, rest: begun.into_iter().chain(rest).collect() }
     }
 
     /// The buffers that are filled, if there are any.
@@ -146,6 +157,27 @@ fn fills(s: &Stmt, ids: &HashSet<BufId>) -> bool {
         pure
     });
     pure && !written.is_empty() && written.is_subset(ids)
+}
+
+/// The buffers that a statement reads.
+fn read(s: &Stmt) -> HashSet<BufId> {
+    let mut out = HashSet::new();
+    visit::walk(s, &mut |s, _| {
+        out.extend(s.evaluated().into_iter().flat_map(visit::loads_of).filter_map(|a| a.view.buffer()));
+        out.extend(s.touches().iter().filter(|t| t.1.reads()).filter_map(|t| t.0.buffer()));
+        true
+    });
+    out
+}
+
+/// The buffers that a statement writes.
+fn written(s: &Stmt) -> HashSet<BufId> {
+    let mut out = HashSet::new();
+    visit::walk(s, &mut |s, _| {
+        out.extend(s.written().filter_map(View::buffer));
+        true
+    });
+    out
 }
 
 /// The buffers that a statement writes, but for its own; `None` where one is not known.

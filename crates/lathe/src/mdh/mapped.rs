@@ -9,6 +9,7 @@ use super::made::Made;
 use super::nests::{data_variables, decided_by_data};
 use super::setting::Setting;
 use crate::applied::Version;
+use lathe_analysis::within_work;
 use lathe_ir::interp::evaluate;
 use lathe_ir::visit::{self, Path};
 use lathe_ir::{Executor, Function, Stmt, VarId};
@@ -24,8 +25,9 @@ pub(super) const CLEARLY: f64 = 0.5;
 const LAUNCH: f64 = 3e-6;
 const ALONE: f64 = 5e-8;
 const CORES: f64 = 16384.0;
-/// What checking all nests may take ([`lathe_analysis::within_work`]).
+/// What checking all nests may take, and diagonals of one size of tiles ([`within_work`]).
 const WORK: u64 = 80_000_000;
+const FRONT_WORK: u64 = WORK / 2;
 /// Sides of tiles along diagonals: small ones have more threads at a time, large ones fewer launches.
 const FRONTS: [i64; 2] = [2, 8];
 /// Nests that are looked at.
@@ -33,7 +35,7 @@ const NESTS: usize = 32;
 
 /// The version with its loops on the device, as far as they can be.
 pub(super) fn mapped(set: &Setting, v: Version) -> Version {
-    let made = lathe_analysis::within_work(WORK, || {
+    let made = within_work(3 * WORK, || {
         let mut made = Made::of(&v.func);
         let all = outermost(&v.func.body);
         for path in all.into_iter().take(NESTS).rev() {
@@ -130,26 +132,32 @@ fn best(set: &Setting, start: Made, path: &Path) -> Made {
         let (cost, least) = (within(&made), found.as_ref().map_or(within(&start), |f| f.0));
         if cost < least { Some((cost, made)) } else { found }
     };
-    let mut found = all.into_iter().fold(None, tried);
+    let mut found = within_work(WORK, || all.into_iter().fold(None, tried));
     if found.is_none() {
-        found = FRONTS.iter().filter_map(|side| fronts(set, &start, path, *side)).fold(None, tried);
+        // Whatever the others took; of the whole nest, or of what is inside of its first loop.
+        let (members, _) = band(&start.func, path);
+        let each = |at: &Member| FRONTS.map(|side| within_work(FRONT_WORK, || fronts(set, &start, at, side)));
+        found = members.iter().take(2).flat_map(each).flatten().fold(None, tried);
     }
     found.map_or(start, |f| f.1)
 }
 
-/// Where every loop of a nest carries dependences: tiles along diagonals, one diagonal after the other.
-fn fronts(set: &Setting, start: &Made, path: &Path, side: i64) -> Option<Made> {
+/// Where every loop of a nest carries dependences: tiles along diagonals, one diagonal after the other. Of a diagonal each
+/// tile is a block of one thread, since tiles differ in what they do.
+fn fronts(set: &Setting, start: &Made, (path, name): &Member, side: i64) -> Option<Made> {
     let mut args = Args::default();
+    args.push(None, Arg::Path(name.clone()));
     args.push(Some("tile"), Arg::Int(side));
     args.push(Some("parallel"), Arg::Path("wavefront".to_string()));
     let mut made = start.then(set, path, "affine_schedule", &args).ok()?;
     // The step is for threads of the host.
     while let Some((at, name)) = on_threads(&made.func, path) {
         let mut args = Args::default();
-        args.push(None, Arg::Path(name));
+        args.push(None, Arg::Path(name.clone()));
         made = made.then(set, &at, "serial", &args).ok()?;
+        made = bound(set, &made, &(at, name), "grid")?;
     }
-    Some(made)
+    Some(made).filter(|m| m.steps.len() > start.steps.len() + 1 && runs(set, m))
 }
 
 fn on_threads(func: &Function, path: &Path) -> Option<Member> {
@@ -316,8 +324,17 @@ fn time(s: &Stmt, at: &mut HashMap<VarId, i64>) -> f64 {
         let (all, cores) = work(s, at);
         return LAUNCH + all * ALONE / cores.clamp(1.0, CORES);
     }
-    let inner: f64 = s.children().map(|c| time(c, at)).sum();
+    let inner: f64 = taken(s, at).into_iter().map(|c| time(c, at)).sum();
     if s.label().is_some() { LAUNCH } else { inner }
+}
+
+/// The parts of a statement that run where variables are in the middle of their ranges.
+fn taken<'a>(s: &'a Stmt, at: &HashMap<VarId, i64>) -> Vec<&'a Stmt> {
+    match s.as_if().and_then(|(cond, then, other)| Some((evaluate(cond, at)?, then, other))) {
+        Some((0, _, other)) => other.into_iter().collect(),
+        Some((_, then, _)) => vec![then],
+        None => s.children().collect(),
+    }
 }
 
 /// Statements that are run, and how many of them at a time.
@@ -328,8 +345,10 @@ fn work(s: &Stmt, at: &mut HashMap<VarId, i64>) -> (f64, f64) {
         return (n * all, if l.exec == Executor::Serial { cores } else { n * cores });
     }
     let own = f64::from(u8::from(s.label().is_some()));
-    let parts =
-        s.children().map(|c| work(c, at)).fold((0.0, 0.0), |a, b| (a.0 + b.0, a.1 + b.0 / b.1.max(1.0)));
+    let parts = taken(s, at)
+        .into_iter()
+        .map(|c| work(c, at))
+        .fold((0.0, 0.0), |a, b| (a.0 + b.0, a.1 + b.0 / b.1.max(1.0)));
     // What runs one after the other: by as many as take the same time.
     let all = own + parts.0;
     (all, if parts.1 > 0.0 { (parts.0 / parts.1).max(1.0) } else { 1.0 })

@@ -12,6 +12,8 @@ const KEPT: u64 = 128;
 /// The same where blocks of a cluster have a row: they wait longer for one another, so that more of them are better that
 /// are small.
 const KEPT_APART: u64 = 256;
+/// Bytes that such a block has of a row in shared memory, three of which a multiprocessor has room for.
+const PART: u64 = 72 << 10;
 const THREADS: u64 = 256;
 const WARP: u64 = 32;
 const ROWS: u64 = 4;
@@ -138,26 +140,34 @@ fn form(
         |n: &str| chain.iter().filter(|s| s.inputs.iter().chain([&s.output]).any(|a| a.name == n)).count();
     let written = |n: &str| chain.iter().any(|s| s.output.name == n);
     let read = |n: &str| chain.iter().any(|s| s.inputs.iter().any(|a| a.name == n));
-    let (mut loops, mut kept) =
-        (whole.iter().map(|s| (s.label.clone(), s.dims[rank - 1].name.clone())).collect::<Vec<_>>(), 0);
-    for n in names.iter().filter(|n| uses(n) > 1 && (read(n) || !written(n))) {
-        t.stage(n, &at, "register");
-        kept += 1;
+    let held: Vec<&str> = names.iter().copied().filter(|n| uses(n) > 1 && (read(n) || !written(n))).collect();
+    if held.len() as u64 * (column / (blocks * threads) * 4) > 2 * kept_by(blocks) {
+        return None;
+    }
+    // Of one array, twice the threads have room beside one another, and half as much to do between barriers.
+    let much = held.len() == 1 && blocks > 1 && column / (blocks * threads) * 4 > KEPT;
+    let even = column.is_multiple_of(2 * blocks * threads * VECTOR);
+    let threads = if much && even && threads <= THREADS { 2 * threads } else { threads };
+    // What is only read may lie in shared memory: its copies keep no registers, in which the rest has room to load ahead.
+    let apart = blocks > 1 && matches!(held[..], [n] if !written(n)) && column / blocks * 4 <= PART;
+    let mut loops: Vec<(String, String)> =
+        whole.iter().map(|s| (s.label.clone(), s.dims[rank - 1].name.clone())).collect();
+    for n in held {
+        t.stage(n, &at, if apart { "shared" } else { "register" });
         let copy = names::copy_of(n);
         let copy = if written(n) { Role::Out.of(copy) } else { copy };
         loops.push((copy, (rank - 1).to_string()));
     }
-    if kept * (column / (blocks * threads) * 4) > 2 * kept_by(blocks) {
-        return None;
-    }
-    // Of one array, twice the threads have room beside one another, and half as much to do between barriers.
-    let much = kept == 1 && blocks > 1 && column / (blocks * threads) * 4 > KEPT;
-    let even = column.is_multiple_of(2 * blocks * threads * VECTOR);
-    let threads = if much && even && threads <= THREADS { 2 * threads } else { threads };
-    for (at, column) in &loops {
-        t.split(&format!("{at}.{column}"), blocks * threads * VECTOR, "rx", "tx");
-        if blocks > 1 {
-            t.split(&format!("{at}.tx"), threads * VECTOR, "cx", "tx");
+    for (at, dimension) in &loops {
+        if apart {
+            // Each block's part is in one piece.
+            t.split(&format!("{at}.{dimension}"), column / blocks, "cx", "rx");
+            t.split(&format!("{at}.rx"), threads * VECTOR, "rx", "tx");
+        } else {
+            t.split(&format!("{at}.{dimension}"), blocks * threads * VECTOR, "rx", "tx");
+            if blocks > 1 {
+                t.split(&format!("{at}.tx"), threads * VECTOR, "cx", "tx");
+            }
         }
         t.split(&format!("{at}.tx"), VECTOR, "tx", "vx");
         let order = ["cx", "tx", "rx", "vx"].into_iter().skip(usize::from(blocks == 1));
@@ -192,6 +202,12 @@ fn form(
             t.bind(&names::dimension(names::dimension(private, 2), 0), "cluster");
         }
         t.tree(&s.label, threads);
+        if blocks > 1 {
+            // What the blocks have lies in another one's memory: one thread asks for all of it at once.
+            let met = Role::Combine.of(Role::Combine.of(&s.label));
+            t.unroll(&Role::Parts.of(&met));
+            t.stage(&s.output.name, &names::dimension(&met, 0), "register");
+        }
     }
     Some(Form { labels: chain.iter().map(|s| s.label.clone()).collect(), strategy: t.strategy() })
 }

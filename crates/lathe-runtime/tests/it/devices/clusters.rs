@@ -5,16 +5,16 @@ use super::*;
 /// Devices with clusters, and without.
 const WITH: Limits = Limits { threads: 1024, cluster: 8 };
 
-/// The sum of squares of every row, by clusters of blocks: threads have partial results, the blocks combine them in their
-/// own memory and leave theirs in the first block's.
-fn rows(blocks: i64, threads: i64) -> String {
-    let n = 2 * blocks * threads;
+/// The sum of squares of every row, by clusters of blocks: threads have `own` elements each and partial results, the blocks
+/// combine them in their own memory and leave theirs in the first block's.
+fn rows(blocks: i64, threads: i64, own: i64) -> String {
+    let n = own * blocks * threads;
     let halves = halves(threads, "g, c");
     format!(
         "func rows(M)(A: in f32[M, {n}], B: out f32[M, {n}]) stage scheduled {{
   for g in 0..M level(grid) {{
     alloc R: f32[{n}] register
-    for c in 0..{blocks} level(cluster) {{ for t in 0..{threads} level(block) {{ for r in 0..2 unrolled {{
+    for c in 0..{blocks} level(cluster) {{ for t in 0..{threads} level(block) {{ for r in 0..{own} unrolled {{
       'R'[g, c, t, r]: R[r * {each} + c * {threads} + t] = A[g, r * {each} + c * {threads} + t]
     }} }} }}
     alloc s: f32[1] shared
@@ -22,14 +22,14 @@ fn rows(blocks: i64, threads: i64) -> String {
       for c in 0..{blocks} level(cluster) {{
         alloc P: f32[{threads}] shared
           for t in 0..{threads} level(block) {{ 'P.init'[g, c, t]: P[t] = 0.0:f32 }}
-          for t in 0..{threads} level(block) {{ for r in 0..2 unrolled {{
+          for t in 0..{threads} level(block) {{ for r in 0..{own} unrolled {{
             'P'[g, c, t, r]: P[t] sum= R[r * {each} + c * {threads} + t] * R[r * {each} + c * {threads} + t] licensed
           }} }}
 {halves}          'Q'[g, c]: Q[c] = P[0]
       }}
       's.init'[g]: s[0] = 1.0:f32
       for c in 0..{blocks} {{ 's'[g, c]: s[0] sum= Q[c] licensed }}
-    for c in 0..{blocks} level(cluster) {{ for t in 0..{threads} level(block) {{ for r in 0..2 unrolled {{
+    for c in 0..{blocks} level(cluster) {{ for t in 0..{threads} level(block) {{ for r in 0..{own} unrolled {{
       'B'[g, c, t, r]: B[g, r * {each} + c * {threads} + t] = R[r * {each} + c * {threads} + t] / s[0]
     }} }} }}
   }}
@@ -41,7 +41,7 @@ fn rows(blocks: i64, threads: i64) -> String {
 #[test]
 fn blocks_of_a_cluster_share_rows() {
     for (blocks, threads) in [(2, 64), (8, 32), (4, 33)] {
-        let text = rows(blocks, threads);
+        let text = rows(blocks, threads, 2);
         agree(&text, &[&[1], &[3], &[0]]);
         let (m, f) = parse(&text);
         let source = emit(&m, &f, Language::Cuda, WITH).unwrap().source;
@@ -61,6 +61,29 @@ fn blocks_of_a_cluster_share_rows() {
             let source = emit(&m, &f, Language::Cuda, limits).unwrap().source;
             assert!(!source.contains("cluster") && source.contains("__launch_bounds__"), "{source}");
         }
+    }
+}
+
+/// While blocks of one cluster wait, those of another one load: compilers are told for how many of them registers have to do.
+#[test]
+fn several_blocks_of_clusters_run_on_a_processor() {
+    // Elements of a thread, threads of a block, and blocks that a processor holds by CUDA's compilers and by LLVM.
+    for (own, threads, cuda, llvm) in
+        [(64, 256, 3, 2), (32, 512, 2, 2), (40, 500, 2, 2), (112, 512, 1, 1), (2, 64, 4, 4)]
+    {
+        let text = rows(8, threads, own);
+        let (m, f) = parse(&text);
+        let source = emit(&m, &f, Language::Cuda, WITH).unwrap().source;
+        let bounds = if cuda > 1 { format!("{threads}, {cuda}") } else { threads.to_string() };
+        assert!(source.contains(&format!("__launch_bounds__({bounds}) ")), "{source}");
+        let others = emit(&m, &f, Language::OpenCl, Limits::default()).unwrap().source;
+        assert!(!others.contains("launch_bounds"), "{others}");
+        #[cfg(feature = "llvm")]
+        {
+            let (ptx, _) = ptx_of(&m, &f, "sm_90a");
+            assert_eq!(ptx.contains(&format!(".minnctapersm {llvm}")), llvm > 1, "{ptx}");
+        }
+        let _ = llvm;
     }
 }
 
