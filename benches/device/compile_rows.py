@@ -24,14 +24,13 @@ from pathlib import Path
 import driver
 
 HERE = Path(__file__).parent
-# The file, the kernel, its element type, the shapes of its arrays, as in `rows.json`, and by how much another first extent
-# is less.
+# The file, the kernel, its element type, the sizes: those of `rows.json`, and two others with other code; shapes of its arrays.
 ROWS = {
-    "sum": ("reductions.lathe", "sum", None, [[2**28]], 65536),
-    "softmax": ("softmax.lathe", "softmax", None, [[8192, 8192]], 8),
-    "gemm4096": ("gemm.lathe", "gemm", None, [[4096, 4096]] * 2, 128),
-    "scan": ("scan.lathe", "scan", "f32", [[2**28]], 4096),
-    "layernorm": ("layernorm.lathe", "layernorm", None, [[8192, 8192], [8192], [8192]], 8),
+    "sum": ("reductions.lathe", "sum", None, (2**28, 2**28 - 65536, 2**28 - 131072), lambda n: [[n]]),
+    "softmax": ("softmax.lathe", "softmax", None, (8192, 9216, 7168), lambda n: [[8192, n]]),
+    "gemm4096": ("gemm.lathe", "gemm", None, (4096, 4224, 3968), lambda n: [[4096, n], [n, 4096]]),
+    "scan": ("scan.lathe", "scan", "f32", (2**28, 2**28 - 4096, 2**28 - 8192), lambda n: [[n]]),
+    "layernorm": ("layernorm.lathe", "layernorm", None, (8192, 9216, 7168), lambda n: [[8192, n], [n], [n]]),
 }
 
 
@@ -54,12 +53,12 @@ def kernel(name):
     return k.typed(T=getattr(lathe, element)) if element else k
 
 
-def made(name, other=0):
-    """The arrays of a row, or of another size."""
+def made(name, which=0):
+    """The arrays of a row, of the first size or another one."""
     import torch
 
-    (first, *rest), step = ROWS[name][3:]
-    return [torch.randn(s, device="cuda") for s in ([first[0] - other * step, *first[1:]], *rest)]
+    sizes, shapes = ROWS[name][3:]
+    return [torch.randn(s, device="cuda") for s in shapes(sizes[which])]
 
 
 def warmed(name):
@@ -74,10 +73,11 @@ def warmed(name):
 
 
 def compiling(name):
-    arrays, times = warmed(name), []
+    warmed(name)
+    times = []
     for n in range(3):
+        arrays = made(name, n)
         times.append(timed(lambda: kernel(name).compile(*arrays))[1])
-        arrays = made(name, n + 1)
     return {"compile_ms": times, "compile_median_ms": statistics.median(times)}
 
 
