@@ -34,6 +34,7 @@ mod lets;
 mod node;
 pub mod parallel;
 mod parts;
+mod planes;
 mod prepare;
 mod raise;
 mod recursive;

@@ -6,7 +6,7 @@ use crate::activity::{Activity, activity};
 use crate::codes::{self, refuse};
 use crate::lets;
 use crate::node::{self, Scope};
-use crate::{raise, sink};
+use crate::{planes, raise, sink};
 use lathe_diagnostics::{Diagnostic, Places};
 use lathe_ir::visit::loads_of;
 use lathe_ir::{Combine, Compute, Function, Mode, Module, Param, ReduceOp, Stage, VarId, View};
@@ -43,7 +43,7 @@ pub fn prepare(
         return no(format!("`{}` may overlap another parameter", p.name()), "pass arrays that are distinct");
     }
     let called = crate::calls::opened(module, func, request.mode)?;
-    let plain = lets::without_lets(&sink::sunk(&raise::raised(&called)));
+    let plain = lets::without_lets(&sink::sunk(&planes::apart(&raise::raised(&called))));
     let act = activity(module, &plain, wrt, of, request.allow_steps)?;
     let opened =
         lathe_transform::open::open_some(module, &plain, &|c| !stays(c, &act)).map_err(|r| *r.diagnostic)?;

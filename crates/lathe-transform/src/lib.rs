@@ -58,7 +58,7 @@ pub use lathe_strategy::{
 };
 pub use optimize::{optimize, optimized};
 pub use rule::{Cursor, Edit, Rule};
-pub use subject::{Subject, apply, apply_rule, open_all, replay, run};
+pub use subject::{Subject, apply, apply_rule, begin, go_on, open_all, replay, run};
 
 /// Every rule that changes the structure of loops: one entry per file.
 static STRUCTURAL: &[&Rule] = &[

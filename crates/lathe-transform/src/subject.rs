@@ -78,13 +78,37 @@ pub fn run(
     context: &Context,
     strategy: &Strategy,
 ) -> Result<(Function, Trace<Subject>), Refusal> {
-    let open = Strategy::Call { name: "open".to_string(), args: Vec::new(), span: None };
-    let (subject, trace) = lathe_strategy::run(
-        context,
-        &Strategy::Seq(vec![open, strategy.clone()]),
-        Subject::remembered(module, func),
-    )?;
+    let all = Strategy::Seq(vec![open(), strategy.clone()]);
+    let (subject, trace) = lathe_strategy::run(context, &all, Subject::remembered(module, func))?;
     Ok((subject.func, trace))
+}
+
+/// As [`run`] of no strategy, for who goes on with [`go_on`].
+///
+/// # Errors
+/// As [`run`].
+pub fn begin(
+    module: &Module,
+    func: &Function,
+    context: &Context,
+) -> Result<(Subject, Trace<Subject>), Refusal> {
+    lathe_strategy::run(context, &open(), Subject::remembered(module, func))
+}
+
+/// Runs a strategy on what others left.
+///
+/// # Errors
+/// As [`run`].
+pub fn go_on(
+    subject: &Subject,
+    context: &Context,
+    strategy: &Strategy,
+) -> Result<(Subject, Trace<Subject>), Refusal> {
+    lathe_strategy::run(context, strategy, subject.clone())
+}
+
+fn open() -> Strategy {
+    Strategy::Call { name: "open".to_string(), args: Vec::new(), span: None }
 }
 
 /// Applies recorded steps to a function; every tree on the way must be the recorded one.

@@ -5,7 +5,8 @@ use lathe_analysis::Assumptions;
 use lathe_ir::{Function, Module};
 use lathe_pattern::Term;
 use lathe_space::Expr;
-use lathe_strategy::{Context, Evidence, Refusal, Strategy};
+use lathe_strategy::{Context, Evidence, Refusal, Strategy, Trace};
+use lathe_transform::Subject;
 use std::collections::BTreeMap;
 
 /// How to schedule.
@@ -100,8 +101,54 @@ pub(crate) fn on_loops(
     context: &Context,
     strategy: &Strategy,
 ) -> Result<(Function, Vec<Evidence>, Vec<Form>), Refusal> {
-    let (tree, trace) = lathe_transform::run(module, func, context, strategy)?;
-    let func = lathe_poly::simplify::simplify_function(&tree);
-    let before = trace.trees.into_iter().map(|t| Form::Tree(t.func));
-    Ok((func.clone(), trace.steps, before.chain([Form::Tree(func)]).collect()))
+    let mut on = Progress::begin(module, func, context)?;
+    on.then(context, strategy)?;
+    Ok(on.simplified())
+}
+
+/// A function on which strategies are tried one after the other, each on what those before it left: who keeps many of them
+/// does not take their steps again for each.
+pub(crate) struct Progress {
+    subject: Subject,
+    steps: Vec<Evidence>,
+    before: Vec<Form>,
+}
+
+impl Progress {
+    pub fn begin(module: &Module, func: &Function, context: &Context) -> Result<Progress, Refusal> {
+        let (subject, trace) = lathe_transform::begin(module, func, context)?;
+        let mut on = Progress { subject, steps: Vec::new(), before: Vec::new() };
+        on.note(trace);
+        Ok(on)
+    }
+
+    /// If it is refused, all is as before.
+    pub fn then(&mut self, context: &Context, strategy: &Strategy) -> Result<(), Refusal> {
+        let (subject, trace) = lathe_transform::go_on(&self.subject, context, strategy)?;
+        self.subject = subject;
+        self.note(trace);
+        Ok(())
+    }
+
+    fn note(&mut self, trace: Trace<Subject>) {
+        self.steps.extend(trace.steps);
+        self.before.extend(trace.trees.into_iter().map(|t| Form::Tree(t.func)));
+    }
+
+    pub fn func(&self) -> &Function {
+        &self.subject.func
+    }
+
+    /// The tree as the steps left it, the steps, and what there was before each.
+    pub fn plain(self) -> (Function, Vec<Evidence>, Vec<Form>) {
+        (self.subject.func, self.steps, self.before)
+    }
+
+    /// As [`Progress::plain`], with the tree simplified, which is the last of the forms.
+    pub fn simplified(self) -> (Function, Vec<Evidence>, Vec<Form>) {
+        let (tree, steps, mut forms) = self.plain();
+        let func = lathe_poly::simplify::simplify_function(&tree);
+        forms.push(Form::Tree(func.clone()));
+        (func, steps, forms)
+    }
 }

@@ -2,7 +2,8 @@
 //! shifted (the adjoint of a neighbour), what both go over is one map, and the edges that only one of them has stay
 //! statements of their own: the adjoint of a stencil is a stencil.
 
-use super::{Line, is_map, loads_from};
+use super::apart::{apart, writes_others};
+use super::{Line, is_map_of_plane, loads_from};
 use lathe_ir::build::{max, min, var};
 use lathe_ir::visit::{loads_of, map_expr, refresh, substitute};
 use lathe_ir::{Access, BinOp, BufId, Compute, Dim, Expr, ExprKind, Label, StmtKind, VarId};
@@ -56,19 +57,27 @@ fn into(all: &[Line], n: usize, c: &Compute) -> Option<Merged> {
     if c.update.is_some() || loads_from(&c.values[0], b).is_empty() || !own(&c) {
         return None;
     }
-    let before = (0..n).rev().find(|m| all[*m].touched().contains(&b))?;
+    let among = |l: &Line, c: &Compute| l.touched().contains(&b) && !apart(l, b, c);
+    let before = (0..n).rev().find(|m| among(&all[*m], &c))?;
     let first = centred(all[before].compute()?)?;
     if first.update.is_some() || first.targets[0].view != c.targets[0].view || !own(&first) {
         return None;
     }
-    // What the earlier one reads is the same here.
-    let read = all[before].touched();
-    if all[before + 1..n].iter().any(|l| l.written().iter().any(|w| *w != b && read.contains(w))) {
+    // What the earlier one reads is the same here, and nobody asks for what it writes.
+    let read = loads_of(&first.values[0]);
+    let changes = |l: &Line| {
+        let other = |w: &BufId| *w != b && read.iter().any(|r| r.view.buffer() == Some(*w));
+        let loads =
+            |w: BufId| read.iter().filter(|r| r.view.buffer() == Some(w)).cloned().collect::<Vec<_>>();
+        l.written().into_iter().filter(other).any(|w| !writes_others(l, w, &loads(w), &first.dims))
+    };
+    if all[before + 1..n].iter().any(|l| among(l, &first) || changes(l)) {
         return None;
     }
-    // In the indices of the later one.
+    // In the indices of the later one; the constants are the same.
     let dim = |c: &Compute, e: &Expr| c.dims.iter().position(|d| e.as_var() == Some(d.binder.id));
     let pairs = first.targets[0].indices.iter().zip(&c.targets[0].indices);
+    let pairs = pairs.filter(|(a, e)| a.as_int().is_none() || a.as_int() != e.as_int());
     let pairs: Vec<(usize, usize)> =
         pairs.map(|(a, e)| Some((dim(&first, a)?, dim(&c, e)?))).collect::<Option<_>>()?;
     let map: HashMap<VarId, Expr> =
@@ -106,12 +115,17 @@ fn is_own(e: &Expr, b: BufId) -> bool {
     matches!(e.kind(), ExprKind::Load(a) if a.view.buffer() == Some(b))
 }
 
-/// A map whose subscripts are its indices, give or take constants, as one whose subscripts are its indices.
-fn centred(c: &Compute) -> Option<Compute> {
+/// A map whose subscripts are its indices, give or take constants, or constants, as one whose subscripts are its indices
+/// and constants.
+pub(super) fn centred(c: &Compute) -> Option<Compute> {
     let [target] = &c.targets[..] else { return None };
     let (mut dims, mut map, mut indices) = (c.dims.clone(), HashMap::new(), Vec::new());
     for i in &target.indices {
         let form = Linear::of(i);
+        if i.as_int().is_some() {
+            indices.push(i.clone());
+            continue;
+        }
         let [(atom, 1)] = &form.terms[..] else { return None };
         let d = dims.iter_mut().find(|d| atom.as_var() == Some(d.binder.id))?;
         let k = form.constant;
@@ -137,7 +151,7 @@ fn centred(c: &Compute) -> Option<Compute> {
     };
     let target = Access { indices, ..target.clone() };
     let out = Compute { dims, targets: vec![target], values: vec![value], ..c.clone() };
-    is_map(&out).then_some(out)
+    is_map_of_plane(&out).then_some(out)
 }
 
 /// The points of both boxes, if their bounds are few elements apart. Boxes that are known to have no point in common

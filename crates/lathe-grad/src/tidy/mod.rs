@@ -2,12 +2,14 @@
 //! cotangents are sums, so that their order and the form of their products are free.
 //!
 //! `chosen`: what is linear in a shadow that is zero but for a few elements visits those. `outside`: what all terms of
-//! a sum share stands outside of it. `merge`: several maps that add to the same elements are one. `inline`: copies are read where they came from.
+//! a sum share stands outside of it. `dead`: zeros that nobody reads are not written. `merge`: several maps that add to the same elements are one. `inline`: copies are read where they came from.
 //! `factor`: a sum of multiples is a multiple of an existing sum. `share`: what several maps evaluate is evaluated
-//! once. `hoist`: functions of inputs that a sum evaluates for every element are evaluated once. `short`: sums of a few terms
+//! once. `together`: iterations that do not need each other go backwards at once. `hoist`: functions of inputs that a sum evaluates for every element are evaluated once. `short`: sums of a few terms
 //! are written out.
 
+mod apart;
 mod chosen;
+mod dead;
 mod factor;
 mod hoist;
 mod inline;
@@ -15,6 +17,7 @@ mod merge;
 mod outside;
 mod share;
 mod short;
+mod together;
 
 use crate::arrays::{touched, written};
 use lathe_ir::visit::loads_of;
@@ -46,6 +49,7 @@ impl Cotangents {
 /// A function without redundant and dead computations.
 pub fn tidied(func: Function, new: Cotangents) -> Function {
     let mut func = hoist::hoisted(func);
+    func.body = together::together(&func.body.clone(), &mut func.next_id);
     let body = func.body.clone();
     func.body = named_apart(&short::written_out(&block(&body, new, &mut func)), &func);
     func
@@ -161,6 +165,7 @@ fn block(s: &Stmt, new: Cotangents, func: &mut Function) -> Stmt {
     factor::factored(&mut all);
     chosen::visited(&mut all, new, &mut func.next_id);
     outside::taken(&mut all, new, &mut func.next_id);
+    dead::removed(&mut all);
     merge::merged(&mut all, &mut func.next_id);
     inline::inlined(&mut all);
     merge::merged(&mut all, &mut func.next_id);
@@ -180,6 +185,15 @@ fn keeps_its_target(c: &Compute) -> bool {
 /// A compute that gives every point of a box an element of its own: one target, whose subscripts are its indices.
 fn is_map(c: &Compute) -> bool {
     c.dims.iter().all(|d| d.combine == Combine::Concat) && c.guard.is_none() && names_its_points(c)
+}
+
+/// As [`is_map`], of elements with some constant subscripts.
+fn is_map_of_plane(c: &Compute) -> bool {
+    let free = |t: &Access| {
+        let indices = t.indices.iter().filter(|i| i.as_int().is_none()).cloned().collect();
+        Access { indices, ..t.clone() }
+    };
+    is_map(&Compute { targets: c.targets.iter().map(free).collect(), ..c.clone() })
 }
 
 /// Whether the subscripts of the target are the free indices, each once.

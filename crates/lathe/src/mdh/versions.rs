@@ -8,7 +8,7 @@ use super::setting::{Setting, Wanted, labels};
 use super::space::FreeSpace;
 use super::{DEFAULT_MODEL, STEP};
 use super::{mapped, nests, raise, reductions, siblings, stencils};
-use crate::applied::{Form, Version, on_loops};
+use crate::applied::{Form, Progress, Version, on_loops};
 use crate::schedule::specialize;
 use lathe_diagnostics::Diagnostic;
 use lathe_mdh::auto::{Auto, in_sequence};
@@ -280,13 +280,12 @@ fn as_far_as_possible(
     (mut chosen, mut notes): (Vec<Chosen>, Vec<String>),
 ) -> Option<Version> {
     let start = Instant::now();
-    let (mut kept, mut done) = (Vec::new(), None);
+    let mut kept = Vec::new();
+    let mut on = Progress::begin(set.module, set.func, context).ok()?;
     for (label, steps) in parts {
-        kept.push(steps);
-        match run(set, context, &in_sequence(&kept)) {
-            Ok(v) => done = Some(v),
+        match on.then(context, &in_sequence([&steps])) {
+            Ok(()) => kept.push(steps),
             Err(r) => {
-                kept.pop();
                 if let Some(label) = label {
                     chosen.retain(|c| c.compute != label);
                     notes.push(why(&label, &r.diagnostic));
@@ -295,7 +294,9 @@ fn as_far_as_possible(
         }
     }
     let taken = taken(chosen, &in_sequence(&kept), start);
-    done.filter(|_| !taken.computes.is_empty()).map(|v| Version { taken, notes, ..v })
+    let (func, steps, forms) = on.plain();
+    let some = !kept.is_empty() && !taken.computes.is_empty();
+    some.then(|| Version { taken, notes, ..Version::new(None, func, steps, forms) })
 }
 
 fn names(sizes: &BTreeMap<String, i64>) -> String {
@@ -360,16 +361,13 @@ fn whole(set: &Setting, sizes: &BTreeMap<String, i64>) -> Result<Auto, Diagnosti
 fn one_by_one(set: &Setting, context: &Context, but: &[String]) -> Result<Version, Diagnostic> {
     let start = Instant::now();
     let (mut notes, mut kept, mut chosen) = (Vec::new(), Vec::new(), Vec::new());
-    let mut done = on_loops(set.module, set.func, context, &Strategy::Id).map_err(|r| *r.diagnostic)?;
+    let mut on = Progress::begin(set.module, set.func, context).map_err(|r| *r.diagnostic)?;
     let wanted = set.model == Some(FORMS) && set.params.is_empty();
     let forms = |whole| lathe_mdh::auto::device::forms(set.module, set.func, &set.machine.code, whole);
     let mut made = wanted.then(|| forms(false));
     if let Some(m) = made.as_ref().filter(|m| !m.first.is_empty()) {
-        match on_loops(set.module, set.func, context, &Strategy::Seq(m.first.clone())) {
-            Ok(next) => {
-                done = next;
-                kept.extend(m.first.iter().cloned());
-            }
+        match on.then(context, &Strategy::Seq(m.first.clone())) {
+            Ok(()) => kept.extend(m.first.iter().cloned()),
             Err(_) => made = Some(forms(true)),
         }
     }
@@ -381,15 +379,10 @@ fn one_by_one(set: &Setting, context: &Context, but: &[String]) -> Result<Versio
         if !form.labels.iter().all(|l| left.contains(l)) {
             continue;
         }
-        kept.push(form.strategy);
-        match on_loops(set.module, set.func, context, &Strategy::Seq(kept.clone())) {
-            Ok(next) => {
-                done = next;
-                left.retain(|l| !form.labels.contains(l));
-            }
-            Err(_) => {
-                kept.pop();
-            }
+        let strategy = form.after(on.func());
+        if on.then(context, &strategy).is_ok() {
+            kept.push(strategy);
+            left.retain(|l| !form.labels.contains(l));
         }
     }
     for label in left {
@@ -401,23 +394,17 @@ fn one_by_one(set: &Setting, context: &Context, but: &[String]) -> Result<Versio
         };
         let step = Strategy::Call { name: STEP.to_string(), args: vec![of], span: None };
         match expander.strategy(&step) {
-            Ok(s) => {
-                kept.push(s);
-                match on_loops(set.module, set.func, context, &Strategy::Seq(kept.clone())) {
-                    Ok(next) => {
-                        done = next;
-                        chosen.extend(expander.chosen);
-                    }
-                    Err(r) => {
-                        kept.pop();
-                        notes.push(why(&label, &r.diagnostic));
-                    }
+            Ok(s) => match on.then(context, &s) {
+                Ok(()) => {
+                    kept.push(s);
+                    chosen.extend(expander.chosen);
                 }
-            }
+                Err(r) => notes.push(why(&label, &r.diagnostic)),
+            },
             Err(d) => notes.push(why(&label, &d)),
         }
     }
-    let (func, steps, forms) = done;
+    let (func, steps, forms) = on.simplified();
     let taken = taken(chosen, &Strategy::Seq(kept), start);
     Ok(Version { taken, notes, ..Version::new(None, func, steps, forms) })
 }

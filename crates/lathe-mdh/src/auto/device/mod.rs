@@ -25,10 +25,13 @@ use self::shape::{Array, Dim, Shape};
 use crate::choose::facts::{Facts, Reach};
 use crate::homomorphism::{Homomorphism, Shaped};
 use crate::view::Operand;
-use lathe_ir::{BinOp, Compute, ExprKind, Function, Module, ReduceOp, Scalar, StmtKind, build, visit};
-use lathe_strategy::Strategy;
+use lathe_ir::{
+    BinOp, Compute, ExprKind, Function, Module, Name, ReduceOp, Scalar, StmtKind, build, names, visit,
+};
+use lathe_space::Expr;
+use lathe_strategy::{ArgValue, Argument, Strategy};
 use lathe_target::Code;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A strategy for some computes of a function.
 #[derive(Clone, Debug)]
@@ -36,6 +39,58 @@ pub struct Form {
     /// The computes; none where it is for loops.
     pub labels: Vec<String>,
     pub strategy: Strategy,
+}
+
+impl Form {
+    /// The strategy for a function that has copies of the same arrays already, of other computes: what this one makes
+    /// is called differently then.
+    pub fn after(&self, func: &Function) -> Strategy {
+        let mut taken = BTreeSet::new();
+        let mut arrays: Vec<Name> = func.params.iter().map(|p| p.name().clone()).collect();
+        visit::walk(&func.body, &mut |s, _| {
+            taken.extend(s.label().map(|l| l.as_str().to_string()));
+            arrays.extend(s.allocated().map(|b| b.name.clone()));
+            true
+        });
+        let mut new = BTreeMap::new();
+        for copied in arrays.iter().map(names::copy_of).filter(|c| taken.contains(c)) {
+            let free = (1..).map(|n| names::again(&copied, n)).find(|n| !taken.contains(n));
+            free.map(|free| new.insert(copied, free));
+        }
+        match new.is_empty() {
+            true => self.strategy.clone(),
+            false => called(&self.strategy, &new),
+        }
+    }
+}
+
+/// The strategy with other labels, and other paths that begin with them.
+fn called(s: &Strategy, new: &BTreeMap<String, String>) -> Strategy {
+    let label = |path: &str| {
+        let of = new.iter().find(|(old, _)| names::of_family(path, old));
+        of.map_or(path.to_string(), |(old, new)| format!("{new}{}", &path[old.len()..]))
+    };
+    let within = |s: &Strategy| Box::new(called(s, new));
+    match s {
+        Strategy::Id | Strategy::Fail(_) => s.clone(),
+        Strategy::Seq(all) => Strategy::Seq(all.iter().map(|s| called(s, new)).collect()),
+        Strategy::Choice(all) => Strategy::Choice(all.iter().map(|s| called(s, new)).collect()),
+        Strategy::At(s, place) => Strategy::At(within(s), within(place)),
+        Strategy::If { cond, then, other, span } => {
+            Strategy::If { cond: cond.clone(), then: within(then), other: within(other), span: *span }
+        }
+        Strategy::Call { name, args, span } => {
+            let args = args.iter().map(|a| {
+                let value = match &a.value {
+                    ArgValue::Expr(Expr::Name(path)) => ArgValue::Expr(Expr::Name(label(path))),
+                    ArgValue::Expr(e) => ArgValue::Expr(e.clone()),
+                    ArgValue::Strategy(s) => ArgValue::Strategy(within(s)),
+                };
+                Argument { value, ..a.clone() }
+            });
+            Strategy::Call { name: name.clone(), args: args.collect(), span: *span }
+        }
+    }
 }
 
 /// What may be tried on a function of constant sizes.
