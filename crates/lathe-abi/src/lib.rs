@@ -7,7 +7,7 @@ use std::ffi::c_void;
 
 /// The version of everything here. Kernels compare it with the runtime's, and compiled code that is kept is found by
 /// it.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// The largest extent, and the largest distance in bytes between elements of one array, that a
 /// kernel accepts: more than a process can map, and small enough that sums of a few of them and
@@ -76,6 +76,9 @@ pub struct Runtime {
     /// Lets a body wait a moment for another one of its loop, which has begun: it is called again and again until that one
     /// has done what is waited for. 0, or a status that ends the waiting.
     pub wait: unsafe extern "C" fn(ctx: *mut c_void) -> i32,
+    /// The external functions that the kernel calls, in the order of its checks of the kind [`CheckKind::External`]; may be
+    /// null where it calls none. They have the interface of kernels: 0 is success.
+    pub externals: *const KernelFn,
 }
 
 /// 0, or the 1-based number of the failed check in the kernel's check table, or a [`status`] code.
@@ -113,6 +116,8 @@ pub enum CheckKind {
     Size { param: usize, dim: usize },
     /// A `check` statement of the kernel: its code and message.
     User { code: String, message: String },
+    /// An external function, which failed or which the runtime's table does not have.
+    External { name: String },
 }
 
 /// Kernels of devices access several elements at once: their arrays begin at multiples of this many bytes.

@@ -21,6 +21,9 @@ pub struct Cli {
     /// One JSON object on standard output; everything else goes to standard error
     #[arg(long, global = true)]
     pub json: bool,
+    /// A shared library of yours, whose functions `lathe_NAME` are those of `extern NAME` in trees
+    #[arg(long, global = true, value_name = "LIBRARY")]
+    pub link: Vec<PathBuf>,
 }
 
 #[derive(Subcommand, Debug)]

@@ -103,6 +103,9 @@ fn command() -> ExitCode {
     if cli.json {
         render::print_all();
     }
+    if let Err(d) = cli.link.iter().try_for_each(|l| lathe::externals::link(l)) {
+        return finish(Err(d.into()));
+    }
     let outcome = match command {
         Command::Run(a) => run::run(&a, &common),
         Command::Bench(a) => bench::bench(&a, &common),

@@ -29,6 +29,16 @@ impl CheckTable {
         )?;
         Some(at as i32 + 1)
     }
+
+    /// The place of an external function in the runtime's table, and the number that its failure returns.
+    pub fn external(&self, name: &str) -> Option<(usize, i32)> {
+        let number = |at: usize| at as i32 + 1;
+        let numbered = self.entries.iter().enumerate().filter_map(|(at, c)| match c {
+            CheckKind::External { name } => Some((name, number(at))),
+            _ => None,
+        });
+        numbered.enumerate().find(|(_, (n, _))| *n == name).map(|(place, (_, number))| (place, number))
+    }
 }
 
 /// The code of an element type in a descriptor.
@@ -133,10 +143,12 @@ fn user_checks(module: &Module, body: &Stmt, called: &mut HashSet<Name>, out: &m
         true
     });
     for name in calls {
-        if called.insert(name.clone())
-            && let Some(f) = module.functions.get(&name)
-        {
-            user_checks(module, &f.body, called, out);
+        if !called.insert(name.clone()) {
+            continue;
+        }
+        match module.functions.get(&name) {
+            Some(f) => user_checks(module, &f.body, called, out),
+            None => out.push(CheckKind::External { name: name.to_string() }),
         }
     }
 }

@@ -225,7 +225,7 @@ impl Maker<'_> {
                 let ([first, end], [other, last]) = (ranges.get(a)?.clone(), ranges.get(b)?.clone());
                 and(lt(first, last), lt(other, end))
             }
-            CheckKind::User { .. } => return None,
+            CheckKind::User { .. } | CheckKind::External { .. } => return None,
         })
     }
 

@@ -63,8 +63,12 @@ words! {
         LaneArray = "lane_array",
         /// The address of an element.
         Address = "address",
-        /// A function that is defined elsewhere.
+        /// A function that is defined elsewhere, called by a statement.
         External = "external",
+        /// A function that is defined elsewhere, called for its value.
+        ExternalValue = "external_value",
+        /// A function that is defined elsewhere, called in a vector loop.
+        ExternalInLanes = "external_in_lanes",
         /// A function that calls itself.
         Recursion = "recursion",
         /// A call that does not tell a size of the called function.

@@ -1,11 +1,11 @@
 //! The interpreter as an engine: the reference run, with its messages about faults.
 
-use crate::checks::{check_table, element_type};
+use crate::checks::{CheckTable, check_table, element_type};
 use crate::codes;
 use crate::entry::Entry;
 use crate::feature::{Capabilities, Form, Statement, Step, Through};
 use crate::memory::Shape;
-use crate::{Code, Engine, Object, Options, needs, printed};
+use crate::{Code, Engine, Object, Options, externals, needs, printed};
 use lathe_abi::{Array, CheckKind, Runtime, status};
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::interp::{self, ArrayValue, Globals, Order, Program};
@@ -36,6 +36,8 @@ static CAPABILITIES: LazyLock<Capabilities> = LazyLock::new(|| {
             Form::SharedElement,
             Form::Address,
             Form::External,
+            Form::ExternalValue,
+            Form::ExternalInLanes,
             Form::Recursion,
             Form::ArgumentLayout,
             Form::ArgumentView,
@@ -90,12 +92,13 @@ impl Engine for Interpreter {
         // The caller's has the places of its source.
         let func = if printed::same(read, func) { func.clone() } else { read.clone() };
         module.functions.insert(func.name.clone(), func.clone());
-        let program = Program::new(&module, &func, Order::Reference, text.starts_with(RACES))
+        let places = externals::with_places(&module);
+        let program = Program::new(&places, &func, Order::Reference, text.starts_with(RACES))
             .map_err(printed::unplaced)?;
         let globals = Mutex::new(Globals::of(&module)?);
         let table = check_table(&module, &func).map_err(|d| printed::unplaced(needs::free_size(d)))?;
         let entry = Entry::of(&table, &func);
-        Ok(Box::new(Loaded { program, globals, func, entry, checks: table.entries }))
+        Ok(Box::new(Loaded { program, globals, func, entry, table }))
     }
 }
 
@@ -105,18 +108,18 @@ struct Loaded {
     globals: Mutex<Globals>,
     func: Function,
     entry: Entry,
-    checks: Vec<CheckKind>,
+    table: CheckTable,
 }
 
 impl Code for Loaded {
-    unsafe fn call(&self, _: &Runtime, args: &[Array]) -> Result<i32, Diagnostic> {
+    unsafe fn call(&self, runtime: &Runtime, args: &[Array]) -> Result<i32, Diagnostic> {
         // SAFETY: the caller's promise.
-        unsafe { self.run(args, None) }
+        unsafe { self.run(runtime, args, None) }
     }
 
     unsafe fn call_asking(
         &self,
-        _: &Runtime,
+        runtime: &Runtime,
         args: &[Array],
         end: &dyn Fn() -> bool,
     ) -> Result<i32, Diagnostic> {
@@ -126,7 +129,7 @@ impl Code for Loaded {
             ended.get()
         };
         // SAFETY: the caller's promise.
-        let result = unsafe { self.run(args, Some(&end)) };
+        let result = unsafe { self.run(runtime, args, Some(&end)) };
         if ended.get() { Ok(status::STOPPED) } else { result }
     }
 }
@@ -134,7 +137,12 @@ impl Code for Loaded {
 impl Loaded {
     /// # Safety
     /// As [`Code::call`].
-    unsafe fn run(&self, args: &[Array], end: Option<&dyn Fn() -> bool>) -> Result<i32, Diagnostic> {
+    unsafe fn run(
+        &self,
+        runtime: &Runtime,
+        args: &[Array],
+        end: Option<&dyn Fn() -> bool>,
+    ) -> Result<i32, Diagnostic> {
         let params = &self.func.params;
         // SAFETY: the caller's promise: valid descriptors.
         let shapes: Vec<Shape> = args.iter().map(|a| unsafe { Shape::of(a) }).collect();
@@ -157,7 +165,18 @@ impl Loaded {
             );
         }
         let mut globals = self.globals.lock().unwrap_or_else(PoisonError::into_inner);
-        let ran = self.program.run_asking(&mut values, &mut globals, &interp::Options::default(), end);
+        let failed = Cell::new(None);
+        let outside = |name: &str, args: &mut [ArrayValue]| {
+            let (place, number) = self.table.external(name)?;
+            // SAFETY: the caller's promise: the table has what the checks name.
+            if unsafe { externals::call(runtime, place, args) } == Some(status::OK) {
+                return Some(Ok(()));
+            }
+            failed.set(Some(number));
+            Some(Err(Diagnostic::error(codes::UNSUPPORTED, format!("the external function `{name}` failed"))))
+        };
+        let options = interp::Options::default();
+        let ran = self.program.run_asking(&mut values, &mut globals, &options, end, Some(&outside));
         drop(globals);
         for ((p, s), v) in params.iter().zip(&shapes).zip(&values) {
             if p.mode != Mode::In && p.array().is_some() {
@@ -165,9 +184,10 @@ impl Loaded {
                 unsafe { s.scatter(v.bytes()) };
             }
         }
-        match ran {
-            Ok(_) => Ok(status::OK),
-            Err(f) => self.status(f),
+        match (ran, failed.get()) {
+            (Ok(_), _) => Ok(status::OK),
+            (Err(_), Some(number)) => Ok(number),
+            (Err(f), None) => self.status(f),
         }
     }
 
@@ -194,7 +214,7 @@ impl Loaded {
         if f.diagnostic.code == interp::codes::DIVISION_BY_ZERO {
             return Ok(status::DIVISION_BY_ZERO);
         }
-        let user = self.checks.iter().position(|c| match c {
+        let user = self.table.entries.iter().position(|c| match c {
             CheckKind::User { code, message } => {
                 f.check.as_deref() == Some(code.as_str()) && f.diagnostic.message.contains(message.as_str())
             }

@@ -4,12 +4,14 @@
 //!   any code is generated, whether it supports a function; [`Object`] is compiled code that can be kept; [`Code`] is
 //!   code that can be called.
 //! * [`checks`], [`entry`]: the checks of arguments, and what every engine computes for them, as expressions.
+//! * [`externals`]: functions that are defined elsewhere.
 //! * [`memory`]: the memory behind descriptors, for engines whose code does not read descriptors itself.
 //! * [`interpreter`]: the interpreter as an engine.
 
 pub mod checks;
 pub mod codes;
 pub mod entry;
+pub mod externals;
 pub mod feature;
 pub mod interpreter;
 pub mod memory;

@@ -383,6 +383,13 @@ impl Needs<'_> {
             }
         });
         for (name, args) in calls {
+            if !self.module.functions.contains_key(&name) {
+                let what = format!("the value of the external function `{name}`");
+                let help =
+                    "a statement may call it: declare a parameter `out`, rank 0, in place of the result";
+                self.note(Form::ExternalValue, what, Some(help), places);
+                continue;
+            }
             let args: Vec<Arg> = args.into_iter().map(Arg::Value).collect();
             self.call(&name, &args, places);
         }
@@ -397,7 +404,7 @@ impl Needs<'_> {
         );
         let module = self.module;
         let Some(f) = module.functions.get(name) else {
-            return self.note(Form::External, format!("the external function `{name}`"), None, places);
+            return self.external(name, args, places);
         };
         if self.calls.contains(name) {
             let what = format!("the recursive function `{name}`");
@@ -435,6 +442,34 @@ impl Needs<'_> {
         self.function(f);
         self.laid_out = laid_out;
         self.lanes = outside;
+    }
+
+    fn external(&mut self, name: &Name, args: &[Arg], places: &Places) {
+        let what = format!("the external function `{name}`");
+        let help =
+            "devices, and code without it, run `meaning f`, a function of the module with the same meaning";
+        self.note(Form::External, what, Some(help), places);
+        if self.lanes.is_some() {
+            let what = format!("the external function `{name}` in a vector loop");
+            self.note(Form::ExternalInLanes, what, Some("vectorize another loop"), places);
+        }
+        let Some(x) = self.module.externals.get(name) else { return };
+        let mut told = HashSet::new();
+        for (p, a) in x.params.iter().zip(args) {
+            if let ParamKind::Array(b) = &p.kind {
+                self.ty(&b.elem);
+                if let Arg::View(v) = a {
+                    self.argument(v, places);
+                    told.extend(
+                        b.extents.iter().filter_map(Expr::as_var).filter(|_| v.as_buffer().is_some()),
+                    );
+                }
+            }
+        }
+        if let Some(size) = x.sizes.iter().find(|s| !told.contains(&s.id)) {
+            let what = format!("the call of `{name}`, which does not determine its size `{}`", size.name);
+            self.note(Form::FreeCallSize, what, Some("pass a whole array that has it as an extent"), places);
+        }
     }
 
     fn argument(&mut self, v: &View, places: &Places) {

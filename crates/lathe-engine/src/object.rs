@@ -92,6 +92,10 @@ fn check(w: &mut Vec<u8>, c: &CheckKind) {
             text(w, code);
             return text(w, message);
         }
+        CheckKind::External { name } => {
+            number(w, 6);
+            return text(w, name);
+        }
     };
     number(w, tag);
     numbers.into_iter().for_each(|n| number(w, n as u64));
@@ -129,6 +133,7 @@ impl<'a> Reader<'a> {
             3 => CheckKind::Overlap { a: self.position()?, b: self.position()? },
             4 => CheckKind::Size { param: self.position()?, dim: self.position()? },
             5 => CheckKind::User { code: self.text()?, message: self.text()? },
+            6 => CheckKind::External { name: self.text()? },
             _ => return None,
         })
     }
@@ -162,6 +167,7 @@ mod tests {
                 CheckKind::Overlap { a: 0, b: 2 },
                 CheckKind::Size { param: 1, dim: 0 },
                 CheckKind::User { code: "E9".to_string(), message: "größer".to_string() },
+                CheckKind::External { name: "ramp".to_string() },
             ],
             bytes: (0..=255).collect(),
             times: Vec::new(),

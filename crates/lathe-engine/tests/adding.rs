@@ -310,6 +310,7 @@ fn run(engine: &dyn Engine, text: &str, args: &[(&[i64], Vec<u8>)]) -> (i32, Vec
         alloc: no_memory,
         free: keeps,
         wait: never,
+        externals: std::ptr::null(),
     };
     let mut memory: Vec<Vec<u8>> = args.iter().map(|a| a.1.clone()).collect();
     let strides: Vec<Vec<i64>> = args

@@ -12,6 +12,7 @@ mod copies;
 mod emit;
 mod entry;
 mod expr;
+mod externals;
 mod inscan;
 mod interleave;
 mod ir;
@@ -31,7 +32,7 @@ mod value;
 use ir::Ir;
 use lathe_diagnostics::Diagnostic;
 use lathe_engine::{
-    Capabilities, CheckTable, Code, Engine, Object, Options, accept, check_table, needs, no_form,
+    Capabilities, CheckTable, Code, Engine, Form, Object, Options, accept, check_table, needs, no_form,
 };
 use lathe_ir::{Executor, Function, Module, Stage, Stmt, visit};
 use lathe_poly::bounds::constant_trips;
@@ -43,7 +44,7 @@ use std::time::{Duration, Instant};
 pub struct Llvm;
 
 static CAPABILITIES: LazyLock<Capabilities> =
-    LazyLock::new(|| Capabilities::plain().executors(&["vector", "inscan", "cpu"]));
+    LazyLock::new(|| Capabilities::plain().executors(&["vector", "inscan", "cpu"]).forms(&[Form::External]));
 
 impl Engine for Llvm {
     fn name(&self) -> &'static str {

@@ -15,6 +15,10 @@ pub struct Place {
 }
 
 impl Place {
+    pub fn new(buf: Buf, offset: Leaf) -> Place {
+        Place { buf, offset }
+    }
+
     pub fn offset(&self) -> Leaf {
         self.offset
     }

@@ -2,6 +2,7 @@
 
 use crate::alloc;
 use crate::emit::{Emitter, Lanes, Result, defect, unsupported};
+use crate::externals;
 use crate::inscan;
 use crate::loops;
 use crate::nests;
@@ -80,7 +81,14 @@ impl Emitter<'_> {
                 Ok(())
             }
             StmtKind::Assume { .. } => Ok(()),
-            StmtKind::Reduce(_) | StmtKind::Call { .. } | StmtKind::Compute(_) => {
+            // Calls of functions of the module are gone.
+            StmtKind::Call { function, args } => {
+                self.forget();
+                externals::call(self, function, args, places)?;
+                self.forget();
+                Ok(())
+            }
+            StmtKind::Reduce(_) | StmtKind::Compute(_) => {
                 Err(defect("a statement that is gone after lowering"))
             }
             StmtKind::Atomic(a) => {

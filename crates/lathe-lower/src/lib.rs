@@ -6,6 +6,7 @@
 //! | pass | after it, no function has |
 //! |---|---|
 //! | [`calls`] | calls of functions of the module |
+//! | [`externals`] | arrays outside of memory that calls of external functions pass |
 //! | [`phases`] | barriers |
 //! | [`levels`] | loops of levels, and the spaces of devices |
 //! | [`turns`] | updates in the order of a loop on threads |
@@ -20,6 +21,7 @@ pub mod addresses;
 pub mod calls;
 pub mod checks;
 pub mod collapse;
+pub mod externals;
 pub mod halves;
 pub mod levels;
 pub mod phases;
@@ -36,7 +38,8 @@ use lathe_poly::simplify::simplify_function;
 /// # Errors
 /// Barriers that [`phases`] does not take away, views and layouts that [`addresses`] does not.
 pub fn lower(module: &Module, func: &Function) -> Result<Function, Unsupported> {
-    let func = turns::by_tickets(&levels::on_cpus(&calls::inline(module, func))?);
+    let func = externals::in_memory(&levels::on_cpus(&calls::inline(module, func))?);
+    let func = turns::by_tickets(&func);
     let func = simplify_function(&checks::in_blocks(&func));
     let func = addresses::plain(&pitches::apart(&halves::in_floats(&reductions::as_stores(module, &func))))?;
     Ok(collapse::nested(&func))

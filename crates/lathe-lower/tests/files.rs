@@ -7,7 +7,7 @@ use lathe_ir::lower::Unsupported;
 use lathe_ir::text::Ids;
 use lathe_ir::{Function, Module, Scalar, Type};
 use lathe_lower::{
-    addresses, calls, checks, collapse, halves, levels, lower, phases, pitches, reductions, turns,
+    addresses, calls, checks, collapse, externals, halves, levels, lower, phases, pitches, reductions, turns,
 };
 
 struct Passes;
@@ -26,6 +26,7 @@ impl Front for Passes {
             "calls" => calls::inline(module, func),
             "checks" => checks::in_blocks(func),
             "collapse" => collapse::nested(func),
+            "externals" => externals::in_memory(func),
             "halves" => halves::in_floats(func),
             "levels" => levels::on_cpus(func).map_err(refused)?,
             "phases" => phases::to_phased(func, &|_| true).map_err(refused)?,

@@ -156,7 +156,15 @@ impl Kernel {
         let Ok(source) = source.extract::<String>() else {
             return Err(option(source, "a kernel is made from a string in Lathe's language"));
         };
-        let unnamed = || if lathe::mdh::is_notation_text(&source) { "<kernel>.mdh" } else { "<kernel>" };
+        let unnamed = || {
+            if lathe::mdh::is_notation_text(&source) {
+                "<kernel>.mdh"
+            } else if lathe::tree::is_tree_text(&source) {
+                "<kernel>.tree"
+            } else {
+                "<kernel>"
+            }
+        };
         let path = file.unwrap_or_else(|| PathBuf::from(unnamed()));
         let program = py.detach(|| on_large_stack(|| Program::from_text(&path, &source)));
         let program = program.map_err(|f| errors::raised(py, &f))?;
@@ -251,6 +259,43 @@ impl Kernel {
     /// The source, with the definitions that it was made with.
     fn source(&self) -> &str {
         &self.text
+    }
+
+    /// Whether the source is a tree.
+    #[getter]
+    fn is_tree(&self) -> bool {
+        lathe::tree::is_tree(&self.program.path)
+    }
+
+    /// Of a kernel of a tree: the tree with its derivative, `vjp` or `jvp`, and what that is called there.
+    #[pyo3(signature = (forward, name, *, wrt, of, value, allow_steps, checkpoints, directions))]
+    #[expect(clippy::too_many_arguments, reason = "the options of derivatives")]
+    fn derived_tree(
+        &self,
+        py: Python<'_>,
+        forward: bool,
+        name: String,
+        wrt: Vec<String>,
+        of: Vec<String>,
+        value: bool,
+        allow_steps: bool,
+        checkpoints: Option<std::num::NonZeroU16>,
+        directions: Option<String>,
+    ) -> PyResult<(String, String)> {
+        use lathe::grad::{Mode, Passes, Request, derive};
+        let mode = if forward { Mode::Forward } else { Mode::Reverse };
+        let usual = Request::new(mode, name);
+        let value = value || usual.value;
+        let request = Request { wrt, of, value, allow_steps, checkpoints, directions, ..usual };
+        let made = py.detach(|| {
+            on_large_stack(|| {
+                let mut program = Program::from_text(&self.program.path, &self.text)?;
+                let kernel = program.kernel(Some(&self.name))?.clone();
+                let d = derive(&mut program, &kernel, &request, &Passes::usual())?;
+                Ok((lathe::text::print_module(&program.lang.module), d.func.name.to_string()))
+            })
+        });
+        made.map_err(|f: lathe::Failure| errors::raised(py, &f))
     }
 
     /// The names of the sizes.

@@ -6,7 +6,7 @@
 //! * `arrays`, `signature`: numpy's arrays and a kernel's parameters.
 //! * `tensors`: tensors of PyTorch, read without numpy; `interface`: other arrays on CUDA devices.
 //! * `device`: devices, buffers and launches, in a folder of their own.
-//! * `errors`: diagnostics as exceptions. `tune`: searches; `interrupts`: signals during calls. `ffi`: kernels that XLA calls,
+//! * `externals`: functions that kernels call. `errors`: diagnostics as exceptions. `tune`: searches; `interrupts`: signals during calls. `ffi`: kernels that XLA calls,
 //!   `ffi_cuda` on devices of CUDA.
 
 mod arrays;
@@ -15,6 +15,7 @@ mod code;
 mod device;
 mod devices;
 mod errors;
+mod externals;
 mod ffi;
 mod ffi_cuda;
 mod generic;
@@ -57,6 +58,8 @@ mod module {
     };
     #[pymodule_export]
     use super::devices::devices;
+    #[pymodule_export]
+    use super::externals::{give_external, link_external};
     #[pymodule_export]
     use super::ffi::{ffi_capsule, ffi_content};
     #[pymodule_export]

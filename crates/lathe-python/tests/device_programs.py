@@ -14,7 +14,7 @@ import weakref
 import numpy as np
 
 import lathe
-from lathe.device import (Buffer, Devices, Kernel, MappedBuffer, PinnedBuffer, Sequence, dim3, nd_range, read, read_write,
+from lathe.device import (Buffer, Devices, Kernel, MappedBuffer, Part, PinnedBuffer, Sequence, dim3, nd_range, read, read_write,
                           to_cuda, to_opencl, write)
 
 KIND = sys.argv[1] if __name__ == "__main__" else "opencl"
@@ -31,6 +31,13 @@ SPIN = """__kernel void spin(__global float *y, int n) {
     y[0] = v;
 }"""
 GEMM = "kernel gemm(A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]) { C[i, j] = sum[k](A[i, k] * B[k, j]) }"
+
+
+# Derivatives: time loops with tapes and with checkpoints, gathers, scatters, conditions, `while`, scans, products. The others
+# only where there is time.
+EXAMPLES = ["charges", "gmm", "heat:heat_few", "kmeans", "lookup", "norm", "polynomial"]
+MORE = ["bundle", "determinant", "hand:hand_jvp", "heat", "least_squares", "logsumexp", "lstm", "minimax:highest", "network", "ode",
+        "reprojection", "runge_kutta", "saddle:saddle_hvp"]
 
 
 class Skipped(Exception):
@@ -329,6 +336,111 @@ def kernels_of_lathe_on_buffers():
         devices[0].launch(gemm, A, B, C, strategy="none of them")
     with refused(lathe.ArgumentError, "E0850", "16"):
         devices[0].launch(total, x[1:3], t[1:3])
+
+
+def calls_on_buffers_run_where_they_are():
+    devices, rng = opened(), np.random.default_rng(3)
+    gemm = lathe.kernel(GEMM)
+    a, b = rng.random((33, 20), np.float32), rng.random((20, 48), np.float32)
+    A, B = Buffer(devices, a), Buffer(devices, b)
+    C = gemm(A, B)
+    assert isinstance(C, Buffer) and C.devices is devices and np.allclose(C.numpy(), a @ b, rtol=1e-5)
+    assert np.allclose(gemm(B=B, A=A).numpy(), a @ b, rtol=1e-5)
+    out = Buffer.empty(devices, (33, 48), np.float32)
+    assert gemm(A, B, out=out) is out and np.allclose(out.numpy(), a @ b, rtol=1e-5)
+    two = lathe.kernel("kernel two<T in {f32, f64}>(x: T[N], a: T) -> (y: T[N], s: T) { y[i] = a * x[i]\n s = sum[i](x[i]) }")
+    for dtype in (np.float32, np.float64):
+        x = rng.random(100).astype(dtype)
+        y, s = two(Buffer(devices, x), 2.0)
+        assert y.dtype == s.dtype == dtype and np.allclose(y.numpy(), 2 * x) and np.allclose(s.numpy(), x.sum())
+    total = lathe.kernel("kernel total(x: i32[N], t: inout i32[N]) { t[i] += x[i] }")
+    t = Buffer(devices, np.arange(5, dtype=np.int32))
+    assert total(Buffer(devices, np.full(5, 3, np.int32)), t) is None and t.numpy().tolist() == [3, 4, 5, 6, 7]
+    with refused(lathe.ArgumentError, "E0850", "`B`"):
+        gemm(A, b)
+    with refused(lathe.ShapeError, "E0811"):
+        gemm(A, A)
+    with refused(lathe.DtypeError, "E0808"):
+        gemm(A)
+    with refused(lathe.OptionError, "E0917", "threads"):
+        gemm(A, B, threads=2)
+    more = opened(2)
+    with refused(lathe.DeviceError, "E0916", "2 devices"):
+        gemm(Buffer(more, a), Buffer(more, b))
+
+
+def derivatives_run_where_their_arguments_are():
+    devices, rng = opened(), np.random.default_rng(4)
+    loss = lathe.kernel("""kernel loss(A: f64[M, N], x: f64[N], b: f64[M], n: i32) -> (y: f64) {
+        var r: f64[M]
+        r[i] = sum[j](A[i, j] * x[j]) - b[i]
+        y = sum[i](r[i] * r[i] * r[i]) * f64(n)
+    }""")
+    squares = lathe.kernel("kernel squares(x: f32[N]) -> (y: f32[N]) { y[i] = x[i] * x[max(i - 1, 0)] }")
+    given = rng.random((3, 40)), rng.random(40), rng.random(3)
+    there = [Buffer(devices, g) for g in given]
+
+    def same(mine, want):
+        assert isinstance(mine, Part) and mine.devices is devices and tuple(mine.shape) == want.shape, mine
+        np.testing.assert_allclose(mine.numpy(), want, rtol=1e-5)
+
+    before = devices.counters()
+    made = lathe.grad(loss)(*there, 2)
+    after = devices.counters()
+    # Arguments went there once, with the cotangent; nothing came back.
+    moved = [after[n] - before[n] for n in ("to_device_bytes", "from_device_bytes")]
+    assert moved == [sum(g.nbytes for g in given) + 8, 0], moved
+    for mine, want in zip(made, lathe.grad(loss)(*given, 2)):
+        same(mine, want)
+    (value, gradient), (v, g) = (lathe.value_and_grad(loss, "x")(*args, n=2) for args in (there, given))
+    same(value, v)
+    same(gradient, g)
+    same(lathe.hessian(loss, "x")(*there, 2), lathe.hessian(loss, "x")(*given, 2))
+    for n in (1, 5, 300):
+        x = rng.random(n, np.float32)
+        for mode in ("forward", "reverse"):
+            same(lathe.jacobian(squares, mode=mode)(Buffer(devices, x)), lathe.jacobian(squares, mode=mode)(x))
+    X = Buffer(devices, x)
+    for mine, want in zip(lathe.jvp(squares)(X, X), lathe.jvp(squares)(x, x)):
+        same(mine, want)
+    same(lathe.vjp(squares)(X, X), lathe.vjp(squares)(x, x))
+    same(lathe.hvp(loss, "x")(*there, 2, Buffer(devices, np.ones(())), there[1])[1], lathe.hvp(loss, "x")(*given, 2, np.ones(()), given[1])[1])
+    for call in (lambda: lathe.sparsity(squares)(X), lambda: lathe.jacobian(squares, pattern="static")(X),
+                 lambda: lathe.jacobian(squares, pattern=([0], [0]))(X)):
+        with refused(lathe.DeviceError, "E0916", "host"):
+            call()
+    with refused(lathe.ArgumentError, "E0850", "`x`"):
+        lathe.grad(loss)(there[0], given[1], there[2], 2)
+
+
+def gradients_of_examples():
+    """Tapes are memory of the device; what data decide is one block's; checks fail there."""
+    devices, rng = opened(), np.random.default_rng(5)
+    folder = os.path.join(os.environ.get("LATHE_ROOT", os.path.join(os.path.dirname(__file__), "../../..")), "examples/gradients")
+    for name in EXAMPLES + MORE * (CASES > 0):
+        file, _, kernel = name.partition(":")
+        k = lathe.load(os.path.join(folder, f"{file}.lathe"), kernel or f"{file}_vjp")
+        rules, formulas = k.shape_rules()
+        sizes = [3 + n % 3 for n in range(len(rules))]
+        given = []
+        for (p, mode, kind), extents in zip(k.parameters, formulas):
+            if mode == "out":
+                continue
+            shape = [eval(e, {"s": sizes, "min": min, "max": max}) for e in extents]  # noqa: S307 - formulas of the package
+            dtype = k.dtype(p)
+            if "[" not in kind:
+                given.append(4 if dtype.kind == "i" else 0.7)
+            elif dtype.kind == "i":
+                given.append(rng.integers(0, 3, shape, dtype))
+            else:
+                given.append(np.asarray(rng.random(shape) + 0.25).astype(dtype))
+        there = [Buffer(devices, g) if isinstance(g, np.ndarray) else g for g in given]
+        mine, want = k(*there), k(*given)
+        mine, want = ([] if r is None else r if isinstance(r, tuple) else [r] for r in (mine, want))
+        pairs = [*zip(mine, want), *((t, g) for t, g, p in zip(there, given, k.parameters) if p[1] == "inout")]
+        assert pairs, name
+        for m, w in pairs:
+            np.testing.assert_allclose(m.numpy(), w, rtol=1e-4, atol=1e-4 * (abs(w).max() if w.size else 0), err_msg=name)
 
 
 def failures_are_raised_where_the_host_waits():

@@ -1,6 +1,7 @@
 """Derivatives of kernels from Python."""
 
 import linecache
+import pickle
 
 import numpy as np
 import pytest
@@ -332,6 +333,63 @@ def test_wrong_calls_of_kernels_are_refused(body):
     with pytest.raises(lathe.SourceError) as e:
         _calls(body)
     assert e.value.code == "E0918" and e.value.line == 4
+
+
+TREE = """extern nowhere(N)(x: in f64[N], y: out f64[N]) effects (read x[0..N], write y[0..N])
+extern other(N)(x: in f64[N], y: out f64[N]) effects (read x[0..N], write y[0..N])
+
+func nowhere_rule(N)(x: in f64[N], y_bar: in f64[N], x_bar: out f64[N]) stage plain {
+  for i in 0..N { 'x_bar'[i]: x_bar[i] = 2.0:f64 * x[i] * y_bar[i] }
+}
+
+derivative nowhere = nowhere_rule
+
+func loss(N)(x: in f64[N], s: out f64[]) stage plain {
+  alloc y: f64[N]
+  call nowhere(&x, &y)
+  's.init'[]: s[] = 0.0:f64
+  for i in 0..N { 's'[i]: s[] sum= y[i] * 3.0:f64 licensed }
+}
+
+func unknown(N)(x: in f64[N], s: out f64[]) stage plain {
+  alloc y: f64[N]
+  call other(&x, &y)
+  's.init'[]: s[] = 0.0:f64
+  for i in 0..N { 's'[i]: s[] sum= y[i] licensed }
+}
+
+func plain(N)(x: in f64[N], s: out f64[]) stage plain {
+  's.init'[]: s[] = 0.0:f64
+  for i in 0..N { 's'[i]: s[] sum= x[i] * x[i] * x[i] licensed }
+}
+"""
+
+
+def test_trees_declare_externals_and_their_rules(tmp_path):
+    file = tmp_path / "externals.tree"
+    file.write_text(TREE)
+    x = np.array([0.5, 1.0, -2.0])
+    loss = lathe.load(file, "loss")
+    np.testing.assert_allclose(lathe.grad(loss)(x), 6 * x)
+    # The kernel keeps the text that its derivative was made of, wherever it goes.
+    again = pickle.loads(pickle.dumps(lathe.vjp(loss)))
+    np.testing.assert_allclose(again(x, np.array(2.0)), 12 * x)
+    # Nobody said what the external is; test_externals.py does.
+    for call in (lambda: loss(x), lambda: lathe.value_and_grad(loss)(x)):
+        with pytest.raises(lathe.MachineError) as e:
+            call()
+        assert e.value.code == "E0826" and "nowhere" in str(e.value)
+    with pytest.raises(lathe.GradientError) as e:
+        lathe.grad(lathe.load(file, "unknown"))
+    assert e.value.code == "E1302"
+    plain = lathe.load(file, "plain")
+    value, gradient = lathe.value_and_grad(plain)(x)
+    np.testing.assert_allclose((value, *gradient), ((x ** 3).sum(), *(3 * x * x)))
+    np.testing.assert_allclose(lathe.jvp(plain)(x, x)[1], 3 * (x ** 3).sum())
+    np.testing.assert_allclose(lathe.hessian(plain)(x), np.diag(6 * x))
+    np.testing.assert_allclose(lathe.jacobian(plain, mode="forward")(x), 3 * x * x)
+    with pytest.raises(lathe.OptionError):
+        lathe.sparsity(plain)
 
 
 def test_what_is_on_no_device_that_is_known_is_refused():

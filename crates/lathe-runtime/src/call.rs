@@ -4,9 +4,10 @@
 use crate::array::ArgView;
 use crate::codes;
 use crate::engine::Kernel;
+use crate::externals;
 use crate::pool::Pool;
 use crate::stop::{Limits, Reason, Watched};
-use lathe_abi::{CheckKind, KernelFn, dtype, status};
+use lathe_abi::{CheckKind, KernelFn, Runtime, dtype, status};
 use lathe_diagnostics::Diagnostic;
 use lathe_engine::{Code, dtype_of};
 use lathe_ir::visit::substitute;
@@ -66,8 +67,14 @@ impl Kernel {
             heap.extend(args.iter().map(|a| a.raw));
             heap.as_ptr()
         };
-        let runtime = pool.runtime();
-        let watched = if limits.none() { None } else { Some(self.watched(*limits)?) };
+        // Code of others is not left at any instruction: calls of it run to their end.
+        let table = externals::table(self.name(), externals::called(&self.checks))?;
+        let runtime = Runtime { externals: table.as_ptr(), ..pool.runtime() };
+        let watched = if limits.none() || self.entry.is_some() && !table.is_empty() {
+            None
+        } else {
+            Some(self.watched(*limits)?)
+        };
         let run = |entry: Option<KernelFn>, code: &dyn Code| {
             // SAFETY: as many valid descriptors as the kernel has parameters; written arguments were lent
             // mutably. The prologue checks types, ranks, shapes and overlaps before it touches data. The
@@ -261,6 +268,11 @@ impl Kernel {
                 format!("`{}` and `{}` share memory, and `{name}` writes one of them", p(a), p(b)),
             )
             .help("pass separate arrays, e.g. a copy"),
+            CheckKind::External { name: external } => Diagnostic::error(
+                codes::EXTERNAL_FAILED,
+                format!("the external function `{external}`, called by `{name}`, failed"),
+            )
+            .note("outputs may be partially written"),
             CheckKind::User { code, message } => {
                 Diagnostic::error(codes::CHECK_FAILED, check_message(name, message, code))
                     .note("this is a check of the kernel; outputs may be partially written")

@@ -124,4 +124,15 @@ lathe_diagnostics::codes! {
     TIME_LIMIT = Code("E0825"), "a call took longer than its time limit",
         wrong: "lathe run gemm.lathe:gemm -D M=20000 -D N=20000 -D K=20000 --time-limit 0.1",
         right: "lathe run gemm.lathe:gemm -D M=200 -D N=200 -D K=200 --time-limit 60";
+
+    /// A function that a `.tree` file declares as `extern` is defined by whoever runs the kernel: by a shared library, or by a
+    /// function of Rust or Python. Without it only a `meaning` can be run.
+    NO_EXTERNAL = Code("E0826"), "an external function is not given",
+        wrong: "lathe run ramp.tree:loss -D N=4",
+        right: "lathe run ramp.tree:loss -D N=4 --link ./libramp.so";
+
+    /// The external function returned another number than 0, or raised an exception.
+    EXTERNAL_FAILED = Code("E0827"), "an external function failed",
+        wrong: "int32_t lathe_ramp(const lathe_runtime *rt, const lathe_array *args) { return 1; }",
+        right: "int32_t lathe_ramp(const lathe_runtime *rt, const lathe_array *args) { return 0; }";
 }

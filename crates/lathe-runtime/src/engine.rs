@@ -1,6 +1,7 @@
 //! The engines of this build, and kernels: code of one of them with what a call needs to know.
 
 use crate::codes;
+use crate::externals;
 use crate::locals::Locals;
 use crate::signature::Signature;
 use lathe_abi::{CheckKind, KernelFn};
@@ -8,6 +9,7 @@ use lathe_diagnostics::Diagnostic;
 use lathe_engine::{Code, Object, Options};
 use lathe_gpu::{Cuda, MOST_DEVICES, OpenCl};
 use lathe_ir::{Function, Module};
+use std::borrow::Cow;
 use std::ops::Deref;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -37,6 +39,7 @@ impl Engine {
     /// # Errors
     /// Why the first one does not take it, if none does.
     pub fn any_takes(module: &Module, func: &Function) -> Result<(), Diagnostic> {
+        let module = &*Engine::default().resolved(module);
         let compilers = Engine::ALL.iter().filter(|e| **e != Engine::INTERPRETER);
         let mut refused = None;
         for e in compilers {
@@ -66,6 +69,13 @@ impl Engine {
                 MOST_DEVICES - 1
             ))
         })
+    }
+
+    /// The module as the engine's code is made of it: with the meanings of external functions that are not given, and on
+    /// devices, which call none, of all.
+    pub fn resolved(self, module: &Module) -> Cow<'_, Module> {
+        let device = self.is_device();
+        lathe_engine::externals::with_meanings(module, &|name| !device && externals::given(name))
     }
 
     /// Whether code runs in memory of its own, on a device.
@@ -243,6 +253,7 @@ pub fn compile(
     func: &Function,
     options: &Options,
 ) -> Result<Kernel, Diagnostic> {
+    let module = &*engine.resolved(module);
     let general = {
         let (module, func) = (module.clone(), func.clone());
         let options = Options { unit_strides_only: false, ..options.clone() };

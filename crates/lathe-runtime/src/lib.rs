@@ -3,12 +3,14 @@
 //! * [`mod@array`], [`fill`], [`npy`]: data.
 //! * [`pool`]: the threads that run `cpu` loops.
 //! * `stop`: limits of calls, and how code is left before its end.
+//! * [`externals`]: functions of others that kernels call.
 //! * [`engine`], [`call`]: the engines of this build; kernels and how they are called; `locals`: what their arrays take.
 
 pub mod array;
 pub mod call;
 pub mod codes;
 pub mod engine;
+pub mod externals;
 pub mod fill;
 mod launch;
 mod locals;

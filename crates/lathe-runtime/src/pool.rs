@@ -152,6 +152,7 @@ impl Pool {
             alloc: scratch_alloc,
             free: scratch_free,
             wait,
+            externals: std::ptr::null(),
         }
     }
 }

@@ -25,6 +25,7 @@ static CAPABILITIES: LazyLock<Capabilities> = LazyLock::new(|| {
         Form::ThreadsInLanes,
         Form::LaneArray,
         Form::LaneArgument,
+        Form::External,
     ])
 });
 

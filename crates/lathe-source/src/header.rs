@@ -40,7 +40,12 @@ enum {
 typedef int32_t (*lathe_body)(void *env, int64_t begin, int64_t end);
 
 /* What a kernel asks of its surroundings. */
-typedef struct {
+typedef struct lathe_runtime lathe_runtime;
+
+/* A kernel, or an external function that kernels call: an array for each parameter, results in place; 0 is success. */
+typedef int32_t (*lathe_function)(const lathe_runtime *rt, const lathe_array *args);
+
+struct lathe_runtime {
     uint64_t version; /* LATHE_ABI_VERSION */
     void *ctx;
     /* Runs body over 0..count, split in any way; returns the first status that is not 0, else 0. */
@@ -50,7 +55,9 @@ typedef struct {
     void (*free)(void *ctx, void *memory);
     /* Lets an iteration wait a moment for an earlier one, which has begun. 0, or a status that ends the waiting. */
     int32_t (*wait)(void *ctx);
-} lathe_runtime;
+    /* The external functions of the kernel, in the order in which its checks name them; null where it calls none. */
+    const lathe_function *externals;
+};
 
 #ifdef LATHE_STANDALONE
 /* A runtime of its own: OpenMP where the compiler has it, else one thread. */
@@ -102,7 +109,7 @@ static inline int32_t lathe_default_wait(void *ctx) {
 
 static inline lathe_runtime lathe_default_runtime(void) {
     lathe_runtime rt = {LATHE_ABI_VERSION, 0, lathe_default_parallel_for, lathe_default_alloc, lathe_default_free,
-                        lathe_default_wait};
+                        lathe_default_wait, 0};
     return rt;
 }
 #endif

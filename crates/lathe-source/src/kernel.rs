@@ -162,6 +162,7 @@ fn prologue(e: &mut Emitter, entry: &Entry, roots: &[Root], bodies: &[String]) -
         match check {
             CheckKind::Dtype { param } => e.line(format!("/* {} */", e.function.params[*param].name())),
             CheckKind::Rank { .. } | CheckKind::Size { .. } => {}
+            CheckKind::External { .. } => {}
             CheckKind::Shape { .. } | CheckKind::Overlap { .. } | CheckKind::User { .. } => {
                 if !std::mem::replace(&mut sizes_read, true) {
                     read_roots(e, roots)?;

@@ -14,6 +14,7 @@ pub mod codes;
 pub mod device;
 mod emit;
 mod expr;
+mod externals;
 mod header;
 mod helpers;
 mod kernel;

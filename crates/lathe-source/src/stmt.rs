@@ -91,9 +91,9 @@ impl Emitter<'_> {
                 self.leave_if(&format!("!{}", parenthesized(&c)), &number.to_string())
             }
             StmtKind::Assume { .. } => Ok(()),
-            StmtKind::Call { .. } | StmtKind::Compute(_) => {
-                Err(ill_formed("a statement that is gone after lowering"))
-            }
+            // Calls of functions of the module are gone.
+            StmtKind::Call { function, args } => self.external(function, args, places),
+            StmtKind::Compute(_) => Err(ill_formed("a statement that is gone after lowering")),
             StmtKind::Atomic(a) => self.atomic(a, places),
             StmtKind::Prefetch(a) => self.prefetch(a),
             StmtKind::Barrier { of, .. } => match self.device {

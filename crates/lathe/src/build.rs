@@ -332,6 +332,7 @@ pub(crate) fn with_cache(
     unit_strides_only: bool,
 ) -> Result<Kernel, Diagnostic> {
     let (engine, options) = (build.engine, build.options(unit_strides_only));
+    let module = &*engine.resolved(module);
     let Some(cache) = &build.cache else {
         return lathe_runtime::compile(engine, module, func, &options);
     };

@@ -83,7 +83,7 @@ pub fn emit(schedule: &Schedule, form: Emit, build: &Build) -> Result<Vec<u8>, D
         _ => func,
     };
     match Engine::ALL.iter().chain(&devices).find(|e| e.forms().contains(&word)) {
-        Some(engine) => engine.emit(&schedule.module, &func, word, &options),
+        Some(engine) => engine.emit(&engine.resolved(&schedule.module), &func, word, &options),
         None => Err(Diagnostic::error(codes::UNAVAILABLE, "this build has no LLVM engine")
             .help("--to c works everywhere; or build with the cargo feature `llvm`")),
     }

@@ -118,6 +118,9 @@ impl Recipe {
         let mut parts = vec!["plan".to_string(), made_by(self.build.engine)?, self.kernel.clone()];
         parts.push(format!("{:?} {:?} {:?}", self.how, self.machine, self.build.options(true)));
         parts.extend(self.program.sources.texts().map(str::to_string));
+        let externals =
+            self.program.lang.module.externals.keys().filter(|n| lathe_runtime::externals::given(n));
+        parts.extend(externals.map(|n| format!("given {n}")));
         // A kernel that is debugged is another one.
         parts.extend(self.program.is_debugging(&self.kernel).then(|| "debug".to_string()));
         Ok(hash_of(&parts.iter().map(String::as_str).collect::<Vec<_>>()))

@@ -68,7 +68,9 @@ pub use lathe_lang as lang;
 pub use lathe_measure::{Plan, ceilings, rounds, rounds::rounds as measure, stats};
 pub use lathe_model::count;
 pub use lathe_poly as poly;
-pub use lathe_runtime::{ArgView, Array, Engine, Limits, Pool, PoolOptions, codes as runtime_codes, npy};
+pub use lathe_runtime::{
+    ArgView, Array, Engine, Limits, Pool, PoolOptions, codes as runtime_codes, externals, npy,
+};
 pub use lathe_space as space;
 pub use lathe_target::Machine;
 pub use lathe_transform as transform;

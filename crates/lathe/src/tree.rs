@@ -17,6 +17,11 @@ pub fn is_tree(path: &Path) -> bool {
     path.extension().is_some_and(|e| e == "tree")
 }
 
+/// Whether a text without a name is a tree: it has functions, which the language calls kernels and funs.
+pub fn is_tree_text(text: &str) -> bool {
+    text.lines().any(|l| l.starts_with("func ") || l.starts_with("extern "))
+}
+
 /// Parses and verifies tree text.
 ///
 /// # Errors

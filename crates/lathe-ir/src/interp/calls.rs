@@ -1,15 +1,19 @@
 //! Requirements on calls and pointers: distinct arrays, declared effects, alias classes.
 
+use super::array::ArrayValue;
 use super::code::Declared;
 use super::failure::Trap;
 use super::machine::{Machine, Task};
 use super::memory::{Descriptor, Permit};
 use super::shapes::evaluate;
+use super::{Outside, codes};
 use crate::expr::Expr;
-use crate::func::{Function, Param};
+use crate::func::{Function, Mode, Param, ParamKind};
 use crate::ids::VarId;
+use crate::scalar::ScalarValue;
 use crate::summary::{Base, TouchMode};
 use crate::types::Name;
+use lathe_diagnostics::Diagnostic;
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -46,6 +50,73 @@ impl Machine<'_> {
             out.push(Rc::new(Descriptor { permit: Some(Rc::new(permit)), ..(**d).clone() }));
         }
         out
+    }
+
+    /// Runs what stands outside for a function, if something does. Arrays are copied there and back.
+    pub(super) fn runs_outside(
+        &mut self,
+        outside: &Outside,
+        callee: &Function,
+        scalars: &[u64],
+        arrays: &[Rc<Descriptor>],
+    ) -> Result<bool, Trap> {
+        let (mut scalars, mut from) = (scalars.iter(), arrays.iter());
+        let mut values = Vec::new();
+        for p in &callee.params {
+            values.push(match &p.kind {
+                ParamKind::Scalar(b) => {
+                    let bits = scalars.next().copied().unwrap_or_default();
+                    Some(ArrayValue::scalar(ScalarValue { ty: b.ty, bits }))
+                }
+                ParamKind::Array(b) => match from.next() {
+                    Some(d) => self.copied(d, &b.elem)?,
+                    None => None,
+                },
+            });
+        }
+        let values: Option<Vec<ArrayValue>> = values.into_iter().collect();
+        let mut values = values.ok_or_else(|| {
+            let text = format!("a call of `{}` passes arrays of other types", callee.name);
+            Trap::Argument(Box::new(Diagnostic::error(codes::ARGUMENTS, text)))
+        })?;
+        match outside(&callee.name, &mut values) {
+            None => return Ok(false),
+            Some(done) => done.map_err(|d| Trap::Argument(Box::new(d)))?,
+        }
+        let written = callee.params.iter().zip(&values).filter(|(p, _)| p.array().is_some()).zip(arrays);
+        for ((_, v), d) in written.filter(|((p, _), _)| p.mode != Mode::In) {
+            self.copy_back(d, v)?;
+        }
+        Ok(true)
+    }
+
+    fn copied(&self, d: &Descriptor, elem: &crate::types::Type) -> Result<Option<ArrayValue>, Trap> {
+        let (cells, size) = (self.heap.of_ref(d)?, d.elem_bytes as usize);
+        let at = |at: i64| cells.data.get(at as usize..at as usize + size).unwrap_or_default();
+        let bytes: Vec<u8> = d.offsets().into_iter().flat_map(at).copied().collect();
+        let shape: Vec<usize> = d.extents().iter().map(|n| *n as usize).collect();
+        Ok(ArrayValue::from_bytes(elem.clone(), &shape, bytes))
+    }
+
+    /// Stores what may be written; other elements must be as they were.
+    fn copy_back(&mut self, d: &Descriptor, v: &ArrayValue) -> Result<(), Trap> {
+        let size = d.elem_bytes as usize;
+        let cells = self.heap.of(d)?;
+        for (at, new) in d.offsets().into_iter().zip(v.bytes().chunks_exact(size.max(1))) {
+            let at = at as usize;
+            let Some(old) = cells.data.get_mut(at..at + size) else { continue };
+            match d.permit.as_ref().and_then(|p| p.forbids(at, size, true)) {
+                None => {
+                    old.copy_from_slice(new);
+                    if !cells.shadow.is_empty() {
+                        cells.shadow[at..at + size].fill(0xFF);
+                    }
+                }
+                Some(_) if old == new => {}
+                Some(function) => return Err(Trap::Undeclared { function: function.clone() }),
+            }
+        }
+        Ok(())
     }
 
     /// What lies from an address on, as elements of some size, in an array that pointers of the class may point into.

@@ -86,6 +86,8 @@ pub struct Machine<'c> {
     pub globals: HashMap<Name, Rc<Descriptor>>,
     /// The task that is running.
     pub current: Option<TaskId>,
+    /// What runs in place of functions of the module.
+    pub outside: Option<&'c super::Outside<'c>>,
 }
 
 /// Calls nest at most so deep.
@@ -399,6 +401,15 @@ impl Machine<'_> {
         values.extend(sizes.iter().map(|(v, n)| (*v, *n)));
         if let Some(summary) = &call.summary {
             arrays = self.permits(callee, summary, &arrays, &values);
+        }
+        if let Some(outside) = self.outside
+            && self.runs_outside(outside, callee, &scalars, &arrays)?
+        {
+            for d in &temporaries {
+                self.heap.release(d);
+            }
+            t.pc += 1;
+            return Ok(());
         }
         let frame = Frame {
             routine: t.routine,

@@ -350,6 +350,11 @@ impl Heap {
         if c.life == d.life { Ok(c) } else { Err(Trap::Stale) }
     }
 
+    pub fn of_ref(&self, d: &Descriptor) -> Result<&Cells, Trap> {
+        let c = &self.cells[d.heap as usize];
+        if c.life == d.life { Ok(c) } else { Err(Trap::Stale) }
+    }
+
     /// Loads every leaf of an element.
     pub fn load_many(
         &mut self,

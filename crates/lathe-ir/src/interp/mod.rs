@@ -88,6 +88,10 @@ pub struct Outcome {
     pub counts: Counts,
 }
 
+/// What runs in place of a function of the module: by its name, on the arguments of a call, scalars without extents among
+/// them. `None` if nothing does. What it writes to arrays that the function declares to write is kept.
+pub type Outside<'a> = dyn Fn(&str, &mut [ArrayValue]) -> Option<Result<(), Diagnostic>> + 'a;
+
 /// A function compiled for runs with one order and with or without the detection of races.
 #[derive(Clone, Debug)]
 pub struct Program {
@@ -115,16 +119,18 @@ impl Program {
         globals: &mut Globals,
         options: &Options,
     ) -> Result<Outcome, Failure> {
-        self.run_asking(args, globals, options, None)
+        self.run_asking(args, globals, options, None, None)
     }
 
-    /// As [`Program::run_with`]; `end` is asked every few thousand steps whether the run is to end, which then fails.
+    /// As [`Program::run_with`]; `end` is asked every few thousand steps whether the run is to end, which then fails;
+    /// `outside` runs what functions of the module stand for.
     pub fn run_asking(
         &self,
         args: &mut [ArrayValue],
         globals: &mut Globals,
         options: &Options,
         end: Option<&dyn Fn() -> bool>,
+        outside: Option<&Outside>,
     ) -> Result<Outcome, Failure> {
         let func = &self.compiled.functions[0];
         let sizes = sizes_from_shapes(func, args)?;
@@ -150,6 +156,7 @@ impl Program {
             bodies: Vec::new(),
             globals: HashMap::new(),
             current: None,
+            outside,
         };
         let (mut scalars, mut arrays, mut places) = (Vec::new(), Vec::new(), Vec::new());
         let mut kept = Vec::new();

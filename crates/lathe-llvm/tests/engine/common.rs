@@ -69,7 +69,15 @@ unsafe extern "C" fn wait(_: *mut c_void) -> i32 {
 
 pub fn runtime() -> Runtime {
     let version = u64::from(lathe_abi::VERSION);
-    Runtime { version, ctx: std::ptr::null_mut(), parallel_for, alloc, free, wait }
+    Runtime {
+        version,
+        ctx: std::ptr::null_mut(),
+        parallel_for,
+        alloc,
+        free,
+        wait,
+        externals: std::ptr::null(),
+    }
 }
 
 /// An array in memory of its own.

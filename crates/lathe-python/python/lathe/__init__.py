@@ -58,6 +58,7 @@ from .errors import (
     TimeLimitError,
     TuneError,
 )
+from ._externals import external, link
 from .frontend import inout, out
 from .homomorphisms import mdh
 from .kernels import Compiled, Explanation, Kernel, fun, kernel, load
@@ -70,9 +71,9 @@ __all__ = [
     "ArgumentError", "AssertError", "CheckError", "CompileError", "Compiled", "CopyWarning", "DeviceError", "DivisionError", "DtypeError",
     "Explanation", "FileError", "GradientError", "Kernel", "LatheError", "LayoutError", "MachineError", "OptionError",
     "OutOfMemoryError", "OverlapError", "Progress", "ReadOnlyError", "ShapeError", "SourceError", "Strategy", "StrategyError",
-    "TimeLimitError", "TuneError", "Tuned", "bf16", "bool_", "c128", "c64", "cache_folder", "count", "devices", "einsum", "einsum_path", "errors",
+    "TimeLimitError", "TuneError", "Tuned", "bf16", "bool_", "c128", "c64", "cache_folder", "count", "devices", "einsum", "einsum_path", "errors", "external",
     "f16", "f32", "f64",
-    "fun", "get_threads", "grad", "hessian", "hvp", "i16", "i32", "i64", "i8", "index", "inout", "jacobian", "jvp", "kernel", "load", "mdh", "out",
+    "fun", "get_threads", "grad", "hessian", "hvp", "i16", "i32", "i64", "i8", "index", "inout", "jacobian", "jvp", "kernel", "link", "load", "mdh", "out",
     "param", "pick", "set_threads", "ship", "sparsity", "strategy", "tune", "types", "u16", "u32", "u64", "u8", "value_and_grad", "vjp",
 ]
 

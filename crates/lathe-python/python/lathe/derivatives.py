@@ -338,6 +338,8 @@ def _derived(kernel: Kernel, rule: str, wrt: Names, of: Names, value: bool, allo
         raise _lathe.fail("E0917", f"a derivative is one of a kernel, not of {type(kernel).__name__}", [], "lathe.kernel(…)")
     if checkpoints is not None and (isinstance(checkpoints, bool) or not isinstance(checkpoints, int) or not 0 < checkpoints < 1 << 16):
         raise _lathe.fail("E0917", f"checkpoints are a number from 1 to 65535, not {checkpoints!r}", [], "checkpoints=8")
+    if kernel.is_tree:
+        return _derived_tree(kernel, rule, _names(wrt), _names(of), value, allow_steps, checkpoints, directions)
     options = [f"{word}: ({', '.join(names)})" for word, names in (("wrt", _names(wrt)), ("of", _names(of))) if names is not None]
     options += ["value: true"] * bool(value) + ["allow: steps"] * bool(allow_steps)
     if checkpoints is not None:
@@ -349,6 +351,23 @@ def _derived(kernel: Kernel, rule: str, wrt: Names, of: Names, value: bool, allo
         size += "_"
     options += [f"directions: {size}"] * bool(directions)
     return Kernel(f"{text}\n\nkernel {name} = {rule}({', '.join([kernel.name, *options])})\n", name)
+
+
+def _derived_tree(kernel: Kernel, rule: str, wrt: list[str] | None, of: list[str] | None, value: bool, allow_steps: bool,
+                  checkpoints: int | None, directions: bool) -> Kernel:
+    """Of a kernel of a tree, which has no `kernel d = vjp(f)`."""
+    def made(of_: Kernel, rule: str, wrt: list[str], of: list[str], directions: bool) -> Kernel:
+        text, name = of_.derived_tree(rule == "jvp", f"{of_.name}_{rule}", wrt=wrt, of=of, value=value, allow_steps=allow_steps,
+                                      checkpoints=checkpoints, directions="K" if directions else None)
+        return Kernel(text, name)
+
+    if rule == "sparsity":
+        raise _lathe.fail("E0917", f"`{kernel.name}` is a function of a tree, whose pattern is not asked for from Python", [],
+                          "pattern=(rows, columns) gives one to lathe.jacobian")
+    if rule == "hvp":
+        wrt = differentiable(kernel) if wrt is None else wrt
+        return made(made(kernel, "vjp", wrt, of or [], False), "jvp", wrt, [f"{n}_bar" for n in wrt], directions)
+    return made(kernel, rule, wrt or [], of or [], directions)
 
 
 def _along(derive: Callable[..., Kernel], kernel: Kernel, wrt: Names, of: Names, **how: bool) -> Callable[..., Any]:

@@ -164,6 +164,8 @@ _EXACT: dict[str, type[LatheError]] = {
     "E0817": OutOfMemoryError,
     "E0822": ReadOnlyError,
     "E0825": TimeLimitError,
+    "E0826": MachineError,
+    "E0827": LatheError,
     "E0848": SourceError,
     "E0849": SourceError,
     "E0850": ArgumentError,
@@ -227,6 +229,10 @@ def _make(text: str, fields: dict[str, Any]) -> LatheError:
     error = kind("\n\n".join(parts) if found else text)
     for name, value in fields.items():
         setattr(error, name, value)
+    if code == "E0827":
+        from ._externals import cause
+
+        error.__cause__ = cause()
     return error
 
 

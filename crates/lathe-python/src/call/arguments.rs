@@ -2,6 +2,7 @@
 
 use super::{Call, HandsOn, Slot, Stop};
 use crate::arrays::{self, Problem, Read};
+use crate::device::Part;
 use crate::interface;
 use crate::refusals::{argument_error, reason, refused, wrong_count};
 use crate::signature::Param;
@@ -62,6 +63,9 @@ impl<'py> Call<'py, '_> {
             Err(p) => {
                 self.dims.truncate(start);
                 if p == Problem::NotAnArray {
+                    if self.hands_on != HandsOn::Nobody && object.is_instance_of::<Part>() {
+                        return Err(Stop::Buffers);
+                    }
                     if self.hands_on == HandsOn::Anybody && tensors::is_jax_array(object) {
                         return Err(Stop::Jax);
                     }

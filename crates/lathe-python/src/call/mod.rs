@@ -76,6 +76,8 @@ pub enum Stop {
     /// The operator of PyTorch, or of JAX, is what is to be called.
     Torch,
     Jax,
+    /// Buffers of `lathe.device`, on which a kernel is launched.
+    Buffers,
     /// The kernel with its `print` and `assert` is what is to be called.
     Debug,
 }
@@ -129,6 +131,10 @@ pub fn call<'py>(
         Err(Stop::Debug) => {
             let module = object.py().import("lathe._debugging")?;
             Ok(module.call_method1("call", (object, args, kwargs))?.unbind())
+        }
+        Err(Stop::Buffers) => {
+            let module = object.py().import("lathe._buffers")?;
+            Ok(module.call_method1("direct", (object, args, kwargs))?.unbind())
         }
         Err(other) => {
             let py = object.py();

@@ -3,6 +3,7 @@
 mod calls;
 mod devices;
 mod engines;
+mod externals;
 mod npy;
 mod suite;
 mod support;
