@@ -203,6 +203,22 @@ fn forms_are_chosen_by_shape() {
     assert!(!source.contains("cluster"), "{source}");
 }
 
+/// A gradient of a product is two, which share an input: both have tiles of two matrices in shared memory.
+#[test]
+fn computes_that_share_an_input_have_a_form_each() {
+    let f = Folder::new();
+    let text = "kernel gemm(A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]) { C[i, j] = sum[k](A[i, k] * B[k, j]) }\n\
+                kernel gemm_vjp = vjp(gemm)\n";
+    f.write("gradient.lathe", text);
+    for sizes in ["-D M=128 -D K=64 -D N=96", "-D M=70 -D K=68 -D N=66"] {
+        let target = format!("gradient.lathe:gemm_vjp {sizes} --strategy auto --specialize");
+        let source = f.ok(&format!("emit {target} --to cuda --model cuda")).stdout;
+        assert_eq!(source.matches("__shared__").count(), 4, "{source}");
+        let d = f.ok(&format!("run {target} --device opencl --model cuda --check"));
+        assert!(d.stderr.contains("verified against"), "{sizes}\n{}", d.stderr);
+    }
+}
+
 /// Kernels of PolyBench at sizes where loops are mapped: how many kernels there are, and how many are launched.
 const LOOPS: [(&str, usize, usize); 13] = [
     ("stencils.lathe:jacobi_2d -D N=130", 2, 2),
