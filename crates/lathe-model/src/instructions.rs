@@ -20,6 +20,9 @@ use std::collections::HashMap;
 /// Instructions that a core looks ahead.
 const WINDOW: f64 = 512.0;
 
+/// Cycles of a branch that goes on, and of one that jumps.
+const BRANCHES: [f64; 2] = [0.5, 1.5];
+
 /// Every loop around.
 const ALL_LEVELS: u64 = u64::MAX;
 
@@ -33,6 +36,8 @@ struct Level {
     var: VarId,
     trips: f64,
     kind: Kind,
+    /// The number of iterations is a constant of the code, so that the compiler can write them out.
+    fixed: bool,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -59,6 +64,9 @@ struct Bag {
     row: Option<f64>,
     /// Iterations, whose counters take instructions too.
     iterations: f64,
+    /// Comparisons that guard iterations which are written out, and jumps behind the last one.
+    guards: f64,
+    jumps: f64,
     /// Bytes of the widest element, and whether neighbours in memory are apart or the loop holds others, so that no
     /// compiler makes lanes of it.
     widest: f64,
@@ -198,6 +206,7 @@ impl<'a> Walk<'a> {
             None => vec![(None, trips)],
         };
         let serial = kind == Kind::Serial;
+        let fixed = lathe_poly::constant_trips(l).is_some();
         for (value, weight) in values {
             match value {
                 // Conditions on lanes and unrolled iterations differ; the middle one stands for them.
@@ -205,7 +214,12 @@ impl<'a> Walk<'a> {
                 None => drop(self.values.remove(&l.binder.id)),
             }
             let inner = if serial { times * weight / threads } else { times };
-            self.path.push(Level { var: l.binder.id, trips: weight, kind });
+            if kind == Kind::Unrolled && !fixed {
+                let copies = times * self.written_out(|_| true);
+                (self.bag.guards, self.bag.jumps) =
+                    (self.bag.guards + trips * copies, self.bag.jumps + copies);
+            }
+            self.path.push(Level { var: l.binder.id, trips: weight, kind, fixed });
             if serial {
                 self.overhead += self.machine.costs.loop_start * times;
                 let plain = self.plain || matches!(l.body.establishes(), Some(Establishes::Checked(_)));
@@ -238,10 +252,12 @@ impl<'a> Walk<'a> {
         let spilled =
             (needed - self.machine.vector_registers as f64).max(0.0) * costs.spilled * bag.iterations;
         let (loads, stores) = (bag.loads + spilled, bag.stores + spilled);
-        let issue = (bag.arithmetic + loads + stores + 2.0 * bag.iterations) / costs.issued_per_cycle;
+        let issue =
+            (bag.arithmetic + loads + stores + 2.0 * bag.iterations + bag.guards) / costs.issued_per_cycle;
         let throughput = (bag.arithmetic / costs.arithmetic_per_cycle)
             .max(loads / costs.loads_per_cycle)
             .max(stores / costs.stores_per_cycle)
+            .max(bag.guards * BRANCHES[0] + bag.jumps * BRANCHES[1])
             .max(issue);
         // A compiler makes no lanes whose loads would wait, either.
         let pieced = bag.pieced(costs);
@@ -395,8 +411,12 @@ impl<'a> Walk<'a> {
 
     /// Whether a place is a register: its subscripts are constants once loops are written out.
     fn in_registers(&self, p: &Place) -> bool {
-        let moves = || self.path.iter().any(|l| l.kind == Kind::Serial && p.mentions(l.var));
-        p.buffer.space == Space::Register || p.buffer.space == Space::Stack && !moves()
+        let moves = |l: &Level| l.kind == Kind::Serial && p.mentions(l.var);
+        match p.buffer.space {
+            Space::Register => !self.path.iter().any(|l| moves(l) && !l.fixed),
+            Space::Stack => !self.path.iter().any(moves),
+            _ => false,
+        }
     }
 
     /// Arithmetic of an expression in a statement that runs `times` times; subscripts cost nothing, equal parts count
@@ -503,10 +523,15 @@ impl<'a> Walk<'a> {
     /// An update waits for the one before on the same element.
     fn chain(&mut self, r: &Reduce, times: f64) {
         let Some(p) = r.targets.first().and_then(|t| Place::of(t, self.known)) else { return };
-        let inner = self.path.iter().rev().find(|l| l.kind == Kind::Serial);
-        if inner.is_some_and(|l| p.mentions(l.var)) || inner.is_none() {
-            return;
-        }
+        let mut serial = self.path.iter().rev().filter(|l| l.kind == Kind::Serial);
+        let Some(inner) = serial.next() else { return };
+        // A tile in memory is stored and loaded again for each update of its elements.
+        let (times, forward) = match p.mentions(inner.var) {
+            false => (times, 0.0),
+            true if p.buffer.space != Space::Register || self.in_registers(&p) => return,
+            true if serial.next().is_none_or(|l| p.mentions(l.var)) => return,
+            true => (times / inner.trips, self.machine.costs.forward),
+        };
         let latency = match &r.op {
             ReduceOp::Min | ReduceOp::Max if p.buffer.elem.is_float() => 2.0,
             ReduceOp::ArgMin | ReduceOp::ArgMax => 2.5,
@@ -519,7 +544,7 @@ impl<'a> Walk<'a> {
         let scan = self.path.iter().any(|l| matches!(l.kind, Kind::Lanes { scan: true, .. }));
         // Of a scan in lanes only the last one waits for the vector before.
         let steps = if scan { 2.0 } else { lanes };
-        let cycles = times * in_turn * steps * latency * self.machine.fma_latency as f64;
+        let cycles = times * in_turn * steps * (latency * self.machine.fma_latency as f64 + forward);
         self.bag.chain = self.bag.chain.max(cycles);
     }
 

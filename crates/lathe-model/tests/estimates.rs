@@ -51,6 +51,35 @@ fn wider_vectors_are_faster_and_too_few_registers_slower() {
     assert!(large < 1.1 * 3.0 * small, "{small} {large}");
 }
 
+/// What is left of tiles of 16 rows: as many as `M` says, written out with guards or as a loop over a tile in memory.
+#[test]
+fn rests_in_registers_cost_what_they_have_and_those_in_memory_more() {
+    let rest = |exec: &str| {
+        format!(
+            "func f(M, K)(A: in f32[M, K], B: in f32[K, 16], C: out f32[M, 16]) stage scheduled {{
+               for o in M // 16..(M + 15) // 16 {{
+                 alloc T: f32[16, 16] register
+                 for i in 0..M - o * 16 {exec} {{ for j in 0..16 vector(16) {{ 'C.init'[o, i, j]: T[i, j]! = 0.0:f32 }} }}
+                 for k in 0..K {{
+                   for i in 0..M - o * 16 {exec} {{ for j in 0..16 vector(16) {{
+                     'C'[o, i, j, k]: T[i, j]! sum= A[o * 16 + i, k]! * B[k, j]! licensed contract }} }} }}
+                 for i in 0..M - o * 16 {exec} {{ for j in 0..16 vector(16) {{ 'out'[o, i, j]: C[o * 16 + i, j]! = T[i, j]! }} }}
+               }}
+             }}"
+        )
+    };
+    let cycles =
+        |exec: &str, rows: i64| on(&machine(), &rest(exec), &[("M", rows), ("K", 1000)]).instructions;
+    for rows in [1, 4, 7, 15] {
+        let (guarded, memory) = (cycles("unrolled", rows), cycles("", rows));
+        assert!(memory > 1.5 * guarded, "{rows}: {guarded} {memory}");
+    }
+    // Fewer rows than hide a sum's latency cost the same; guards cost less than the arithmetic of a full tile.
+    assert!(cycles("unrolled", 4) < 1.2 * cycles("unrolled", 1));
+    let full = on(&machine(), &tile(16), &[("K", 1000)]).instructions;
+    assert!((0.8 * full..2.0 * full).contains(&cycles("unrolled", 15)), "{full} {}", cycles("unrolled", 15));
+}
+
 #[test]
 fn a_chain_is_as_slow_as_its_latency() {
     let m = machine();

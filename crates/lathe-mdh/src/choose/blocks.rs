@@ -16,8 +16,9 @@ const SIDE: u64 = 64;
 const POINTS: [f64; 2] = [(1u64 << 20) as f64, (1u64 << 30) as f64];
 /// So many threads pack columns together.
 const MANY: u64 = 4;
-/// How much of a block all others wait for the slowest thread, however many blocks each has.
-const UNEVEN: f64 = 0.15;
+/// How much of a block all others wait for the slowest thread, however many blocks each has: measured, with 2 to 4 blocks for
+/// each of 4 to 16 threads of a server.
+const UNEVEN: f64 = 0.4;
 /// Tiles of a block per dimension, at most.
 const TILES: u64 = 512;
 /// Cycles per element of a copy in its order.

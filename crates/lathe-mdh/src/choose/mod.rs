@@ -7,6 +7,7 @@ mod blocks;
 mod device;
 pub mod facts;
 mod layers;
+mod lines;
 mod nest;
 mod reduction;
 mod tile;
@@ -14,6 +15,7 @@ mod tile;
 use crate::decisions::{Decisions, Level};
 use crate::homomorphism::Shaped;
 use crate::model::Model;
+use crate::view::Operand;
 use facts::Facts;
 use lathe_ir::Combine;
 use lathe_target::Machine;
@@ -47,7 +49,7 @@ pub fn choose(h: &Shaped, model: &Model, s: &Setting) -> Decisions {
     if let Some(p) = product
         && let Some(plan) = nest::Nest::new(&f, s, &t, &layers).blocks(p)
     {
-        return decide(h, model, &layers, &plan, plain);
+        return decide(h, model, &layers, &plan, None, plain);
     }
     if layers.lanes.is_none() {
         t.lanes = None;
@@ -56,11 +58,19 @@ pub fn choose(h: &Shaped, model: &Model, s: &Setting) -> Decisions {
         t.side.fill(1);
     }
     let p = nest::plan(&f, s, &t, &layers);
-    decide(h, model, &layers, &p, plain)
+    let turned = t.lanes.map(|l| l.0).filter(|v| f.reduces && tile::stored_apart(&f, *v));
+    decide(h, model, &layers, &p, turned, plain)
 }
 
-/// The decisions of a plan.
-fn decide(h: &Shaped, model: &Model, at: &Layers, p: &Plan, mut d: Decisions) -> Decisions {
+/// The decisions of a plan. Results in registers have the dimension `turned` innermost, which is that of the lanes.
+fn decide(
+    h: &Shaped,
+    model: &Model,
+    at: &Layers,
+    p: &Plan,
+    turned: Option<usize>,
+    mut d: Decisions,
+) -> Decisions {
     let (layers, dims) = (d.layers(), d.dims());
     d.partial_tiles = true;
     d.parts.iter_mut().flatten().for_each(|x| *x = Some(1));
@@ -82,7 +92,8 @@ fn decide(h: &Shaped, model: &Model, at: &Layers, p: &Plan, mut d: Decisions) ->
     let cached = model.memories.iter().rposition(|m| m.implicit).unwrap_or(0);
     let near = if p.far { 0 } else { cached.min(1) };
     let registers = model.memories.iter().position(|m| m.space.as_deref() == Some("register"));
-    for (w, r) in d.writes.iter_mut().zip(&mut d.results) {
+    for ((w, r), o) in d.writes.iter_mut().zip(&mut d.results).zip(&h.h.outputs) {
+        let layout = turned.filter(|_| p.registers.is_some()).and_then(|v| innermost(o, v));
         for layer in 0..layers {
             for dim in 0..dims {
                 let kept = p.registers.is_some_and(|from| rank(Level { layer, dim }) >= of_loop(from));
@@ -90,11 +101,23 @@ fn decide(h: &Shaped, model: &Model, at: &Layers, p: &Plan, mut d: Decisions) ->
                 let shared = Some(layer) == at.threads && h.h.dims[dim].combine != Combine::Concat;
                 let region = if shared { 0 } else { near };
                 w.region[layer][dim] = registers.filter(|_| kept && !shared).or(Some(region));
+                if let Some(l) = layout.as_ref().filter(|_| kept && !shared) {
+                    w.layout[layer][dim] = Some(l.clone());
+                }
             }
+        }
+        if let Some(l) = layout {
+            r.layout = Some(l);
         }
         r.region = registers.filter(|_| p.registers.is_some()).or(Some(near));
     }
     d
+}
+
+/// The layout of an operand with the buffer's dimension that `dim` runs through behind the others.
+fn innermost(o: &Operand, dim: usize) -> Option<Vec<usize>> {
+    let k = o.accesses.first()?.subscripts.iter().position(|s| s.coefficients[dim] != 0)?;
+    Some((0..o.rank()).filter(|x| *x != k).chain([k]).collect())
 }
 
 /// All levels, from the outside. Those that are not loops stand where loops of their layer would be of use to a search:

@@ -3,6 +3,7 @@
 use super::Setting;
 use super::facts::{Facts, Reach};
 use super::layers::Layers;
+use super::lines;
 use super::tile::Tile;
 
 /// A nest, outermost loop first.
@@ -129,7 +130,7 @@ impl<'a> Nest<'a> {
                     .find_map(|times| (0..candidates).find(|n| first(*n) && enough(&loops[*n], *times)))
             });
         let Some(n) = pick else {
-            // No loop alone: two of them, one in the other, of which there are enough together.
+            // No loop alone: two nested ones that have enough iterations together.
             let together = |n: &usize| {
                 let (a, b) = (&loops[*n], &loops[*n + 1]);
                 let free = |l: &Part| l.parts > 1 && !self.f.reduced[l.dim] && !self.f.scanned[l.dim];
@@ -218,52 +219,14 @@ impl<'a> Nest<'a> {
         false
     }
 
-    /// Results that no cache would keep, in whole lines, because only these bypass the caches: what lies together
-    /// makes lines, and all else begins at lines.
+    /// Results that no cache would keep, in whole lines, because only these bypass the caches.
     pub(super) fn far(&self) -> bool {
-        self.larger((8 * self.s.machine.l2_bytes).max(self.s.machine.l3_bytes / 2))
-    }
-
-    /// Whether the results of a tile are whole lines: of a line that leaves the registers in parts, each part would go to memory
-    /// alone.
-    pub(super) fn lines_of_tile(&self) -> bool {
-        let whole = |r: &Reach| {
-            let mut dims: Vec<usize> = self.dims().filter(|d| r.stride[*d] != 0).collect();
-            dims.sort_unstable_by_key(|d| r.stride[*d].unsigned_abs());
-            let (mut together, mut full) = (1, true);
-            for d in dims {
-                if !full || r.stride[d].unsigned_abs() != together {
-                    break;
-                }
-                full = self.tile[d] >= self.f.extents[d];
-                together *= self.tile[d].min(self.f.extents[d]);
-            }
-            (together * r.bytes).is_multiple_of(self.s.machine.line_bytes)
-        };
-        self.f.outputs.iter().all(whole)
+        lines::far(self.f, self.s.machine)
     }
 
     /// Results of more bytes, in whole lines.
     fn larger(&self, most: u64) -> bool {
-        let bytes: u64 = self.f.outputs.iter().map(|r| r.footprint(&self.f.extents)).sum();
-        let line = self.s.machine.line_bytes;
-        let whole = |r: &Reach| {
-            let mut steps: Vec<(u64, u64)> = self
-                .dims()
-                .map(|d| (r.stride[d].unsigned_abs(), self.f.extents[d]))
-                .filter(|s| s.0 > 0)
-                .collect();
-            steps.sort_unstable();
-            let mut together = 1;
-            steps.iter().all(|(step, n)| {
-                // Rows begin at lines, or several share one.
-                let inside = *step == together && line.is_multiple_of(step * r.bytes);
-                together *= n;
-                inside || (step * r.bytes).is_multiple_of(line)
-            })
-        };
-        let bytes = bytes.saturating_mul(self.f.written);
-        bytes > most && self.f.outputs.iter().all(whole)
+        lines::larger(self.f, self.s.machine, most)
     }
 
     /// The sum in parts, one after the other taken by threads; few results, so that partial ones are cheap.

@@ -1,6 +1,7 @@
 //! The loops of a sum: a tile of results in registers, rows times columns of it, and what is copied on the way.
 
 use super::facts::Reach;
+use super::lines::lines_of_tile;
 use super::nest::{Nest, Packing, Part, Plan, SMALL};
 use super::tile::{APART, REUSE, TURN, from_memory};
 
@@ -107,7 +108,12 @@ impl Nest<'_> {
 
         let copies = self.copies(&sides, packed, &rows.inside, &loops, (copies_from + outside, rows_from));
         let registers = (free_lanes.is_some() && self.at.registers.is_some()).then_some(kept);
-        Plan { loops, copies, registers, far: self.far() && self.lines_of_tile() && outer_k.is_none() }
+        Plan {
+            loops,
+            copies,
+            registers,
+            far: self.far() && lines_of_tile(f, self.s.machine, &self.tile) && outer_k.is_none(),
+        }
     }
 
     fn sides(&self) -> Sides<'_> {
@@ -117,7 +123,11 @@ impl Nest<'_> {
             .iter()
             .copied()
             .filter(|d| Some(*d) != lanes && self.t.side[*d] > 1)
-            .max_by_key(|d| self.t.side[*d]);
+            // Rather of an input that the lanes do not run through, so that the others give the columns.
+            .max_by_key(|d| {
+                let with_lanes = |r: &Reach| r.depends(*d) && lanes.is_some_and(|v| r.depends(v));
+                (self.t.side[*d], !self.f.inputs.iter().any(with_lanes))
+            });
         let of_row = |r: &&Reach| match row {
             Some(d) => r.depends(d),
             None => !lanes.is_some_and(|v| r.depends(v)),

@@ -2,6 +2,7 @@
 //! dimension. All candidates are compared by an estimate of cycles: arithmetic, loads, and the latency of chains.
 
 use super::facts::{Facts, Reach};
+use super::lines;
 use lathe_target::Machine;
 
 /// Copies that are used fewer times cost more than they give.
@@ -60,17 +61,16 @@ pub fn best(f: &Facts, m: &Machine, exact: bool, threads: u64) -> Tile {
         if n < 2 || (f.reduced[v] && !f.splits) {
             continue;
         }
-        // Lanes of results are stored together.
-        if !f.reduced[v]
-            && f.outputs.iter().any(|o| o.stride[v].abs() > 1)
-            && f.outputs.iter().any(|o| o.stride.contains(&1))
-        {
+        // Lanes of results are stored together, or the copy out of the registers takes them apart.
+        let apart = stored_apart(f, v);
+        if apart && !(exact && taken_apart(f, v, width)) {
             continue;
         }
         let width = width.min(n.next_power_of_two());
         let rows: Vec<usize> = (0..dims).filter(|d| *d != v && !f.reduced[*d] && f.extents[*d] > 1).collect();
         let vectors: &[u64] = if f.reduces { &[1, 2, 3, 4, 6, 8] } else { &[1, 2, 4] };
-        for side_v in vectors.iter().filter(|s| **s == 1 || width * **s <= n) {
+        let fits = |s: u64| if apart { n.is_multiple_of(width * s) } else { s == 1 || width * s <= n };
+        for side_v in vectors.iter().filter(|s| fits(**s)) {
             let mut side = whole_windows(f, v, exact);
             side[v] = *side_v;
             let try_one = |side: &[u64], best: &mut Option<Tile>| {
@@ -128,6 +128,27 @@ pub fn best(f: &Facts, m: &Machine, exact: bool, threads: u64) -> Tile {
         }
     }
     best.unwrap_or(none)
+}
+
+/// Whether the results of neighbouring lanes would lie apart in memory, though those of another dimension are neighbours.
+pub(super) fn stored_apart(f: &Facts, v: usize) -> bool {
+    !f.reduced[v]
+        && f.outputs.iter().any(|o| o.stride[v].abs() > 1)
+        && f.outputs.iter().any(|o| o.stride.contains(&1))
+}
+
+/// Whether lanes whose results lie apart are worth it: of results in memory too few are neighbours to fill a vector, as in small
+/// matrices of a field of matrices (windows share what they read by lanes of the sum), and sums stay in registers long enough.
+fn taken_apart(f: &Facts, v: usize, width: u64) -> bool {
+    let summed = |c: &Vec<i64>| (0..c.len()).any(|d| f.reduced[d] && c[d] != 0);
+    let window = |d: usize| f.inputs.iter().any(|r| r.subscripts.iter().any(|c| c[d] != 0 && summed(c)));
+    let short = |d: usize| f.outputs.iter().all(|o| o.stride[d] != 1) || (f.extents[d] < width && !window(d));
+    let sum: u64 = (0..f.extents.len()).filter(|d| f.reduced[*d]).map(|d| f.extents[d]).product();
+    f.reduces
+        && f.extents[v].is_multiple_of(width)
+        && sum >= width
+        && (0..f.extents.len()).all(short)
+        && f.outputs.iter().all(|o| o.bytes <= 8 && o.plain(v).is_some())
 }
 
 /// Small windows (filters) whose neighbours share what they read are fully unrolled.
@@ -267,9 +288,9 @@ fn estimate(f: &Facts, m: &Machine, lanes: (usize, u64), side: &[u64], exact: bo
             _ if d == v => 1.2,
             // Copies make room for a full one.
             _ if f.reduces && !f.reduced[v] && columns(f, d, side, lanes) => 1.0,
-            _ if f.reduces && !exact => 1.5,
-            // Where they are constants, they are written out as full ones are.
+            // Of results, they are written out as full ones are.
             _ if f.reduces && !f.reduced[d] && !f.reduced[v] => 1.3,
+            _ if f.reduces && !exact => 1.5,
             r => (r as f64 * 1.5).min(4.0),
         };
         times *= n as f64 + partial;
@@ -284,6 +305,14 @@ fn estimate(f: &Facts, m: &Machine, lanes: (usize, u64), side: &[u64], exact: bo
         let bytes: u64 = f.outputs.iter().map(|o| o.footprint(&f.extents)).sum();
         let each = if bytes > m.l2_bytes { 1.5 * product(&far) } else { 2.0 };
         total += f.results() as f64 / width as f64 * each;
+        // A line that would bypass the caches is read before, where it leaves the registers in parts.
+        let t = Tile { lanes: Some(lanes), side: side.to_vec(), packed: Vec::new(), cycles: 0.0 };
+        if lines::far(f, m) && !lines::lines_of_tile(f, m, &t.all()) {
+            total += (bytes / m.core_bytes_per_cycle.max(1)) as f64;
+        }
+        if stored_apart(f, v) {
+            total += f.results() as f64 * TURN;
+        }
     }
     Some(Tile { lanes: Some(lanes), side: side.to_vec(), packed, cycles: total })
 }

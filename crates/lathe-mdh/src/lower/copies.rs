@@ -231,6 +231,8 @@ impl Copies {
             if c.space == "register" {
                 // No wider than the tile: vectors that are masked would take it out of the registers.
                 let width = width.min(c.along(o, last, loops).next_power_of_two());
+                // Lanes whose results lie apart are stored one by one.
+                let apart = c.layout.last().is_some_and(|k| k + 1 < c.layout.len());
                 let out_of = Role::Out.of(&label);
                 let in_and_out: Vec<&str> =
                     if self.init_inside(loops) { vec![&out_of] } else { vec![&label, &out_of] };
@@ -241,7 +243,7 @@ impl Copies {
                 for l in in_and_out.into_iter().filter(|_| c.output) {
                     let along = |k: usize| parts(names::dimension(l, k)).map(move |part| (k, part));
                     for (k, part) in (0..o.rank()).flat_map(along) {
-                        out.push(attempt(if k == last && width > 1 {
+                        out.push(attempt(if k == last && width > 1 && !apart {
                             let (lanes, vectors) = vectorize(&part, width);
                             Strategy::Seq(vec![lanes, attempt(unroll(&vectors.outer))])
                         } else {

@@ -204,11 +204,13 @@ pub fn lanes(h: &Shaped, loops: &Loops, rests: &[Rest], out: &mut Vec<Strategy>)
     for digit in loops.digits() {
         let Kind::Lanes(width) = digit.kind else { continue };
         let several = digit.parts > width;
-        let steps = |l: &str| {
+        let written = |l: &str, write_out: &dyn Fn(&str) -> Strategy| {
             let (lanes, vectors) = vectorize(l, width);
-            let side_by_side = several.then(|| attempt(unroll(&vectors.outer)));
-            std::iter::once(lanes).chain(side_by_side).collect()
+            let side_by_side = several.then(|| attempt(write_out(&vectors.outer)));
+            std::iter::once(lanes).chain(side_by_side).collect::<Vec<_>>()
         };
+        let steps = |l: &str| written(l, &unroll);
+        let partial = |l: &str| written(l, &|l| loops.write_out(l));
         out.extend(steps(&loops.at(&digit.name)));
         if loops.own_init(digit) {
             out.push(attempt(Strategy::Seq(steps(&loops.at_init(&digit.name)))));
@@ -225,9 +227,9 @@ pub fn lanes(h: &Shaped, loops: &Loops, rests: &[Rest], out: &mut Vec<Strategy>)
         for rest in rests.iter().map(|r| r.of(&digit.name)) {
             let (lanes, vectors) = vectorize(&loops.at(&rest), width);
             out.push(attempt(lanes));
-            out.push(attempt(unroll(&vectors.outer)));
+            out.push(attempt(loops.write_out(&vectors.outer)));
             if loops.own_init(digit) {
-                out.push(attempt(Strategy::Seq(steps(&loops.at_init(&rest)))));
+                out.push(attempt(Strategy::Seq(partial(&loops.at_init(&rest)))));
             }
         }
     }

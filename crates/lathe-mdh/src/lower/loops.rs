@@ -1,7 +1,7 @@
 //! The loops that partitionings become: their names, sizes and executors.
 
 use super::Options;
-use super::steps::{binary, call, int, name, named, with};
+use super::steps::{binary, call, int, name, named, unroll, unroll_partial, with};
 use super::unsupported;
 use crate::decisions::{Decisions, Level, Phase, at};
 use crate::homomorphism::Shaped;
@@ -240,6 +240,17 @@ impl Loops {
 
     pub fn position(&self, l: &str) -> Option<usize> {
         self.order.iter().position(|n| n == l)
+    }
+
+    /// The step that writes out a loop of partial tiles, so that their results stay in registers. Cores of devices go
+    /// through such loops together; results that lanes share are in memory until the lanes are combined.
+    pub fn write_out(&self, l: &str) -> Strategy {
+        let elsewhere = |d: &Digit| match d.kind {
+            Kind::Cores(_) => true,
+            Kind::Lanes(_) => self.reduced[d.dim],
+            _ => false,
+        };
+        if self.exact || self.digits().any(elsewhere) { unroll(l) } else { unroll_partial(l) }
     }
 
     /// The loop that the partial tiles of a loop depend on: the next coarser one.

@@ -41,6 +41,11 @@ pub fn unroll(l: &str) -> Strategy {
     call("unroll", vec![name(l)])
 }
 
+/// `unroll(l, tail: guarded)`: of partial tiles, of which only the most iterations are known.
+pub fn unroll_partial(l: &str) -> Strategy {
+    with("unroll", vec![Argument::positional(name(l)), word("tail", "guarded")])
+}
+
 /// The step, if it can be done: for steps that only make code better.
 pub fn attempt(s: Strategy) -> Strategy {
     let value = ArgValue::Strategy(Box::new(s));

@@ -2,12 +2,13 @@
 
 use super::copies::Copies;
 use super::loops::{Digit, Kind, Loops, Rest};
-use super::steps::{self, attempt, call, name};
+use super::steps::{attempt, call, name};
 use lathe_strategy::Strategy;
 
 /// Tiles in registers need constant bounds. Where sizes leave partial ones, buffers that have room for a full tile
-/// let it run in full (`pad`); else full tiles get code of their own (`separate`). Returns which copies of
-/// loops partial tiles may have, which are to be treated as those of full ones.
+/// let it run in full (`pad`); else full tiles get code of their own (`separate`), and partial ones are written out with
+/// guards, so that they are in registers as well. Returns which copies of loops partial tiles may have, which are to be
+/// treated as those of full ones.
 pub fn partial(loops: &Loops, copies: &Copies, out: &mut Vec<Strategy>) -> Vec<Rest> {
     let tiles: Vec<&Digit> = loops.digits().filter(|d| d.in_registers() && loops.partial[d.dim]).collect();
     let (padded, cut): (Vec<&Digit>, Vec<&Digit>) =
@@ -43,11 +44,11 @@ pub fn unroll(loops: &Loops, rests: &[Rest], out: &mut Vec<Strategy>) {
             out.push(attempt(call("unroll", vec![name(&loops.at_init(&d.name))])));
         }
         for rest in rests {
-            out.push(attempt(steps::unroll(&loops.at(&rest.of(&d.name)))));
+            out.push(attempt(loops.write_out(&loops.at(&rest.of(&d.name)))));
             if !loops.own_init(d) {
                 continue;
             }
-            out.push(attempt(steps::unroll(&loops.at_init(&rest.of(&d.name)))));
+            out.push(attempt(loops.write_out(&loops.at_init(&rest.of(&d.name)))));
         }
     }
 }

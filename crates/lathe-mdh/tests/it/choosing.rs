@@ -267,17 +267,49 @@ fn rows_in_registers_compute_the_same() {
     }
 }
 
-/// Large results bypass the caches where a tile is whole lines: with 16 lanes of an extent of 16, not with 8.
+/// Large results bypass the caches where a tile is whole lines; with 8 lanes, so it is chosen. A line of an odd extent is
+/// never whole.
 #[test]
 fn parts_of_lines_do_not_bypass_the_caches() {
     let row = ROWS.iter().find(|r| r.kernel == "abcdef_gdab_efgc").unwrap();
     let (module, func) = example(row.file, row.kernel);
-    let sizes = [("NA", 24), ("NB", 16), ("NC", 16), ("ND", 24), ("NE", 16), ("NF", 16), ("NG", 24)];
-    let at: BTreeMap<String, i64> = sizes.map(|(n, v)| (n.to_string(), v)).into();
-    for (name, bypass) in [("x86-64-v4", true), ("x86-64-v3", false)] {
+    for (name, last, bypass) in [("x86-64-v4", 16, true), ("x86-64-v3", 16, true), ("x86-64-v3", 20, false)] {
+        let sizes = [("NA", 24), ("NB", 16), ("NC", 16), ("ND", 24), ("NE", 16), ("NF", last), ("NG", 24)];
+        let at: BTreeMap<String, i64> = sizes.map(|(n, v)| (n.to_string(), v)).into();
         let m = machine(name);
         let auto = auto(&module, &func, &at, &Setting { machine: &m, threads: 1, exact: true }).unwrap();
         assert_eq!(auto.strategy.to_string().contains("nontemporal"), bypass, "{name} {}", auto.strategy);
+    }
+}
+
+/// Small matrices: of their neighbours in memory too few fill a vector, so lanes are many matrices at once, which are taken apart
+/// when they leave the registers.
+#[test]
+fn lanes_are_many_small_matrices() {
+    let row = ROWS.iter().find(|r| r.kernel.contains("capsule")).unwrap();
+    let (module, func) = example(row.file, row.kernel);
+    let h = Homomorphism::of(&module, &func, None).unwrap();
+    let func = alone(&func, &h);
+    let names = ["N", "H", "W", "C", "K", "R", "S", "MI", "MJ", "MK"];
+    let at = |values: [i64; 10]| -> BTreeMap<String, i64> {
+        names.iter().map(|n| n.to_string()).zip(values).collect()
+    };
+    // Of n, p, q, k, mi, mj, r, s, c and mk.
+    let lanes = |m: &Machine, k: i64| {
+        let shaped = h.at(&at([1, 225, 225, 3, k, 3, 3, 4, 4, 4])).unwrap();
+        let d = choose(&shaped, &model("cpu"), &Setting { machine: m, threads: 1, exact: true });
+        d.parts.last().unwrap().iter().position(|n| n.is_some_and(|n| n > 1))
+    };
+    let (v3, v4) = (machine("x86-64-v3"), machine("x86-64-v4"));
+    assert_eq!((lanes(&v3, 24), lanes(&v4, 32), lanes(&v4, 24)), (Some(3), Some(3), Some(5)));
+    for (m, k) in [(&v3, 8), (&v3, 24), (&v4, 16)] {
+        for threads in [1, 3] {
+            let at = at([1, 4, 3, 2, k, 2, 1, 3, 2, 5]);
+            let auto = auto(&module, &func, &at, &Setting { machine: m, threads, exact: true }).unwrap();
+            let new = transform(&module, &fixed(&func, &h.at(&at).unwrap()), &auto.strategy, row.name);
+            assert!(auto.strategy.to_string().contains("permute"), "{}", auto.strategy);
+            compare(row, &new, &at, &auto.strategy.to_string());
+        }
     }
 }
 

@@ -22,8 +22,8 @@ type Sizes = BTreeMap<String, i64>;
 /// So many versions serve all sizes, at most: each is compiled.
 const MOST: usize = 3;
 
-/// A size that is small beside large ones.
-const THIN: i64 = 2;
+/// Sizes that are small beside large ones: less than a vector, and about one.
+const THIN: [i64; 2] = [2, 8];
 
 /// Sizes of which none is large.
 const MODERATE: i64 = 32;
@@ -35,7 +35,7 @@ const TURNS: usize = 4;
 const CALL: f64 = 2000.0;
 
 /// What one more version must save of the geometric mean, to be worth its code.
-const WORTH: f64 = 0.02;
+const WORTH: f64 = 0.01;
 
 /// Fewer points than this are not worth several threads.
 const SMALL: i64 = 1 << 15;
@@ -79,8 +79,9 @@ pub(super) fn any(
     };
     let windows = sizes::windows(w.set.module, w.set.func);
     let turns = free.iter().filter(|n| !windows.iter().any(|w| w == **n)).take(TURNS);
+    let thin = |name: &str, size: i64| resized(&|n, v| if n == name { size } else { v });
     let mut others: Vec<(&Machine, Sizes)> =
-        turns.map(|thin| (w.set.machine, resized(&|n, v| if n == *thin { THIN } else { v }))).collect();
+        turns.flat_map(|name| THIN.map(|size| (w.set.machine, thin(name, size)))).collect();
     others.push((&one, resized(&|_, _| MODERATE)));
     if w.set.machine.threads > 1 {
         others.push((&one, large.clone()));
@@ -231,7 +232,7 @@ mod tests {
         let general = of(&|_, _| 10.0);
         let thin = of(&|_, n| if n < 8 { 9.0 } else { 13.0 });
         let product = of(&|m, n| if m * n >= 4096 { 8.0 } else { 12.0 });
-        let hardly = of(&|m, _| if m == 1 { 9.95 } else { 11.0 });
+        let hardly = of(&|m, _| if m == 1 { 9.98 } else { 11.0 });
         let text = |list: Vec<(usize, Option<Expr>)>| -> Vec<(usize, String)> {
             list.into_iter().map(|(v, c)| (v, c.map_or(String::new(), |c| c.to_string()))).collect()
         };

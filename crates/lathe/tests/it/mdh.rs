@@ -1,6 +1,6 @@
 //! Homomorphisms for users: both notations, the step `mdh(…)`, the strategy `auto`.
 
-use lathe::{Function, How, Machine, Program, Schedule, StrategySource};
+use lathe::{Build, Engine, Function, How, Machine, Program, Schedule, StrategySource};
 use lathe_mdh::Homomorphism;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -361,4 +361,54 @@ fn sums_over_rows_with_checks_stay_in_registers() {
     let s = scheduled(&p, "csr", &How::default()).unwrap();
     let strategy = &s.versions[0].taken.strategy;
     assert!(strategy.contains("accumulate(y, at: y.2.k)"), "{strategy}");
+}
+
+/// Code for any sizes, at sizes around each tile: rows and columns that tiles leave over are in registers, too.
+#[test]
+fn code_for_any_sizes_is_right_around_each_tile() {
+    use lathe::tests_of::{Runner, run_test};
+    let sides = [0, 1, 2, 3, 5, 7, 8, 9, 13, 14, 15, 16, 17, 31, 33, 65, 127, 129, 143];
+    let pool = lathe::Pool::new(2).unwrap();
+    let mut machines = vec![Machine::host()];
+    #[cfg(target_arch = "x86_64")]
+    if std::is_x86_feature_detected!("avx2") && std::is_x86_feature_detected!("fma") {
+        machines.push(Machine::named("x86-64-v3").unwrap());
+    }
+    for (ty, machine) in ["f32", "f64"].iter().flat_map(|ty| machines.iter().map(move |m| (ty, m.clone()))) {
+        let mut text = format!(
+            "kernel product(A: {ty}[M, K], B: {ty}[K, N]) -> (C: {ty}[M, N]) {{\n    C[i, j] = sum[k](A[i, k] * B[k, j])\n}}\n"
+        );
+        for (n, m) in sides.iter().enumerate() {
+            for at in [0, 5, 11] {
+                let (n, k) = (sides[(n * 7 + at) % sides.len()], [19, 0, 1, 5][(n + at) % 4]);
+                text += &format!(
+                    "test \"{m} {n} {k}\" for product {{\nM = {m}, N = {n}, K = {k}\nA = random(1)\nB = random(2)\n\
+                     expect C[i, j] = sum[l](A[i, l] * B[l, j]) within 1e-4\n}}\n"
+                );
+            }
+        }
+        let p = Program::from_text("f.lathe", &text).unwrap_or_else(|f| panic!("{f}"));
+        let machine = Machine { threads: 1, ..machine };
+        let how = How { strategy: Some("auto".to_string()), ..How::default() };
+        let s = lathe::schedule(&p, p.kernel(Some("product")).unwrap(), &how, &machine).unwrap();
+        let tree: String = s.versions.iter().map(|v| lathe::ir::text::print_function(&v.func)).collect();
+        assert!(tree.contains(".rest in 0..M - i.p5.rest * "), "{tree}");
+        for engine in [Engine::LLVM, Engine::C] {
+            if engine == Engine::LLVM && !cfg!(feature = "llvm") || engine == Engine::C && *ty != "f32" {
+                continue;
+            }
+            let build = Build { engine, opt_level: 1, machine: Some(machine.clone()), ..Build::default() };
+            let built = lathe::compile(&s, &build).unwrap();
+            for t in &p.lang.tests {
+                let run = run_test(&p, t, Runner::Built { built: &built, pool: &pool });
+                assert!(
+                    run.is_ok(),
+                    "{ty} {} by {engine:?} on {}: {}",
+                    t.name,
+                    machine.name,
+                    run.unwrap_err()
+                );
+            }
+        }
+    }
 }
