@@ -1,5 +1,6 @@
 //! Whether a union of projections covers another.
 
+use crate::budget::{self, within_work};
 use crate::isl_set::{Projection, difference};
 use crate::solve::{Reduced, has_least, normalize, refuted};
 use crate::system::{Con, Conj, Lin, System};
@@ -39,6 +40,36 @@ pub(crate) fn expand(system: &System, kept: u32, out: &mut Vec<Conj>) -> Result<
 /// A point of `a` that is not in `b`, both seen as sets of their first `dims` unknowns.
 /// `Some(None)`: there is none, `None`: the budget was spent.
 pub(crate) fn uncovered(a: &Projection, b: &Projection) -> Option<Option<Vec<i64>>> {
+    let left = not_covered(a, b);
+    if left.is_empty() {
+        return Some(None);
+    }
+    let first = || difference(&Projection { dims: a.dims, parts: &left }, b);
+    // Half of what may be done is for the case that isl gives up.
+    within_work(budget::left() / 2, first).or_else(|| by_quotients(a.dims, &left, b.parts)).or_else(first)
+}
+
+/// The same with quotients as unknowns that matter.
+fn by_quotients(dims: u32, a: &[Conj], b: &[Conj]) -> Option<Option<Vec<i64>>> {
+    let mut all = Numbered { dims, parts: [a.to_vec(), b.to_vec()] };
+    while let Some(next) = all.further() {
+        all = next;
+    }
+    if all.dims == dims {
+        return None;
+    }
+    let [x, y] = &all.parts;
+    let (x, y) = (Projection { dims: all.dims, parts: x }, Projection { dims: all.dims, parts: y });
+    let left = not_covered(&x, &y);
+    let found = match left.is_empty() {
+        true => None,
+        false => difference(&Projection { dims: all.dims, parts: &left }, &y)?,
+    };
+    Some(found.map(|p| p.into_iter().take(dims as usize).collect()))
+}
+
+/// The parts of `a` of which elimination does not show that `b` covers them.
+fn not_covered(a: &Projection, b: &Projection) -> Vec<Conj> {
     let shadows: Vec<Conj> = b.parts.iter().filter_map(|y| shadow(y, a.dims)).collect();
     let mut left: Vec<Conj> = Vec::new();
     for x in a.parts {
@@ -46,10 +77,108 @@ pub(crate) fn uncovered(a: &Projection, b: &Projection) -> Option<Option<Vec<i64
             left.push(x.clone());
         }
     }
-    if left.is_empty() {
-        return Some(None);
+    left
+}
+
+/// Two unions of which so many unknowns matter.
+struct Numbered {
+    dims: u32,
+    parts: [Vec<Conj>; 2],
+}
+
+/// So many quotients become unknowns that matter.
+const MAX_QUOTIENTS: usize = 6;
+
+impl Numbered {
+    /// The same with an unknown more that matters for each quotient of those that do, such as the tile that an element is in: parts
+    /// of one tile cover it together then, which their projections do not show. No points come or go, because what is divided
+    /// determines the quotient. None where there are no more.
+    fn further(&self) -> Option<Numbered> {
+        let mut found: Vec<(Lin, i64)> = Vec::new();
+        for cons in self.parts.iter().rev().flatten() {
+            for (_, of) in determined(cons, self.dims) {
+                if !found.contains(&of) {
+                    found.push(of);
+                }
+            }
+        }
+        let more = found.len() as u32;
+        if found.is_empty() || found.len() > MAX_QUOTIENTS || self.dims as usize > MAX_SHADOW {
+            return None;
+        }
+        let one = |cons: &Conj| -> Option<Conj> {
+            let known = determined(cons, self.dims);
+            let place = |of: &(Lin, i64)| found.iter().position(|f| f == of).map(|n| self.dims + n as u32);
+            let mut out = Conj::new();
+            for c in cons {
+                let mut lin = Lin::constant(c.lin.constant);
+                for (col, k) in &c.lin.terms {
+                    let to = match known.iter().find(|q| q.0 == *col) {
+                        Some((_, of)) => place(of)?,
+                        None if *col < self.dims => *col,
+                        None => col + more,
+                    };
+                    lin.add_term(to, *k)?;
+                }
+                out.push(Con { lin, eq: c.eq });
+            }
+            for of in &found {
+                let rest = of.0.combine(1, &Lin::atom(place(of)?), of.1.checked_neg()?)?;
+                out.push(Con { lin: Lin::constant(of.1 - 1).minus(&rest)?, eq: false });
+                out.push(Con { lin: rest, eq: false });
+            }
+            (!out.iter().any(has_least)).then_some(out)
+        };
+        // What normalization finds to be empty has no part in it.
+        let all = |parts: &[Conj]| -> Option<Vec<Conj>> {
+            Some(
+                parts
+                    .iter()
+                    .map(one)
+                    .collect::<Option<Vec<_>>>()?
+                    .into_iter()
+                    .filter_map(normalize)
+                    .collect(),
+            )
+        };
+        Some(Numbered { dims: self.dims + more, parts: [all(&self.parts[0])?, all(&self.parts[1])?] })
     }
-    difference(&Projection { dims: a.dims, parts: &left }, b)
+}
+
+/// The unknowns from `dims` on that are quotients of those before, rounded down, each with what is divided by what:
+/// `lo <= f - k q <= hi`, where there are fewer than `k` numbers in between.
+fn determined(cons: &Conj, dims: u32) -> Vec<(u32, (Lin, i64))> {
+    let mut out: Vec<(u32, (Lin, i64))> = Vec::new();
+    // `f - k q >= 0`, and `f - k q <= 0`
+    let (mut lower, mut upper): (Vec<(u32, i64, Lin)>, Vec<_>) = Default::default();
+    for c in cons {
+        let mut inner = c.lin.terms.iter().filter(|t| t.0 >= dims);
+        let (Some((col, k)), None) = (inner.next(), inner.next()) else { continue };
+        let rest = c.lin.clone().without(col).scaled(-k.signum());
+        let (Some(f), Some(width)) = (rest, k.checked_abs()) else { continue };
+        if width < 2 || f.terms.is_empty() {
+            continue;
+        }
+        if c.eq || *k < 0 {
+            lower.push((*col, width, f.clone()));
+        }
+        if c.eq || *k > 0 {
+            upper.push((*col, width, f));
+        }
+    }
+    for (col, k, f) in &lower {
+        let other = upper.iter().find(|u| u.0 == *col && u.1 == *k && u.2.same_terms(f));
+        let Some((_, _, g)) = other else { continue };
+        let (Some(lo), Some(hi)) = (f.constant.checked_neg(), g.constant.checked_neg()) else { continue };
+        if out.iter().any(|q| q.0 == *col) || hi.checked_sub(lo).is_none_or(|n| n >= *k) {
+            continue;
+        }
+        let shift = if lo >= 0 && hi < *k { Some(0) } else { lo.checked_neg() };
+        if let Some(shift) = shift {
+            out.push((*col, (Lin { terms: f.terms.clone(), constant: shift }, *k)));
+        }
+    }
+    out
 }
 
 /// Questions about one part before isl is asked at once.
@@ -252,6 +381,32 @@ mod tests {
         assert!(covered(&range, &[below(6), from(4)]));
         assert!(!covered(&range, &[below(4), from(5)]));
         assert!(!covered(&range, &[below(4)]));
+    }
+
+    /// `first <= v - 8 o <= last`, of whose numbers `0..n` none is left out.
+    #[test]
+    fn parts_of_tiles_cover_a_range_together() {
+        let part = |first: i64, last: i64| -> Conj {
+            vec![
+                at_least_zero(&[(1, 1), (2, -8)], -first),
+                at_least_zero(&[(1, -1), (2, 8)], last),
+                at_least_zero(&[(0, 1), (1, -1)], -1),
+            ]
+        };
+        let range = [vec![at_least_zero(&[(0, 1), (1, -1)], -1)]];
+        let missing = |parts: &[Conj]| {
+            uncovered(&Projection { dims: 2, parts: &range }, &Projection { dims: 2, parts })
+        };
+        assert_eq!(missing(&[part(0, 5), part(6, 7)]), Some(None));
+        assert_eq!(missing(&[part(6, 7), part(-2, 5)]), Some(None));
+        let at = missing(&[part(0, 4), part(6, 7)]).flatten().expect("5 is in no part");
+        assert_eq!((at.len(), at[1].rem_euclid(8)), (2, 5));
+        // That needs no isl.
+        let whole = Numbered { dims: 2, parts: [range.to_vec(), vec![part(0, 5), part(6, 7)]] };
+        let all = whole.further().expect("a quotient");
+        let [x, y] = &all.parts;
+        let (x, y) = (Projection { dims: 3, parts: x }, Projection { dims: 3, parts: y });
+        assert!(not_covered(&x, &y).is_empty());
     }
 
     #[test]
