@@ -28,6 +28,8 @@ TYPES = {"f64": ("LATHE_F64", "d", 8), "f32": ("LATHE_F32", "f", 4), "i32": ("LA
 # Sizes have three values; scalars may, too.
 SIZES = ["mini", "medium", "large"]
 P = ctypes.c_void_p
+# Candidates that take less than so many seconds run so many times as often.
+SHORT = 0.01, 5
 
 SHIM = """
 #include <stdlib.h>
@@ -314,12 +316,14 @@ class Row:
         return want, took
 
     def measure(self, rounds, most, report=lambda times: None):
-        """Seconds of each candidate, in `rounds` rounds; those that would take more than `most` seconds run less often."""
+        """Seconds of each candidate, in `rounds` rounds, and more where all are short; those that would take more than `most` seconds run less often."""
         want, first = self.reference()
         times = {n: [] for n in self.candidates}
         if first is not None:
             times["gcc"].append(first)
-        for r in range(rounds):
+        for r in range(SHORT[1] * rounds):
+            if r >= rounds and any(not t or min(t) > SHORT[0] for t in times.values()):
+                break
             for n, call in list(self.candidates.items()):
                 if times[n] and sum(times[n]) + min(times[n]) > most:
                     continue

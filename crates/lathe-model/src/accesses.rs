@@ -45,25 +45,40 @@ impl Place {
             })
     }
 
+    /// Whether a place of the same form is where another one was some iterations of a loop earlier.
+    pub fn steps_from(&self, stored: &Place, v: VarId) -> bool {
+        let mut steps = None;
+        self.subscripts.iter().zip(&stored.subscripts).all(|(a, b)| {
+            let (Some(a), Some(b)) = (a, b) else { return false };
+            let (apart, each) = (b.constant.saturating_sub(a.constant), a.coefficient(&v));
+            if each == 0 {
+                return apart == 0;
+            }
+            let here = apart / each;
+            apart % each == 0 && here > 0 && *steps.get_or_insert(here) == here
+        })
+    }
+
     /// How far neighbours in `v` lie apart.
     pub fn along(&self, v: VarId) -> Along {
         if !self.mentions(v) {
             return Along::Same;
         }
         let last = innermost(&self.buffer);
-        let mut contiguous = false;
+        let mut found = Along::Apart;
         for (d, s) in self.subscripts.iter().enumerate() {
             match s {
                 Some(form) => match form.coefficient(&v) {
                     0 => {}
-                    1 if Some(d) == last => contiguous = true,
+                    1 if Some(d) == last => found = Along::Next,
+                    -1 if Some(d) == last => found = Along::Before,
                     _ => return Along::Apart,
                 },
                 None if vars_of(&self.exprs[d]).contains(&v) => return Along::Apart,
                 None => {}
             }
         }
-        if contiguous { Along::Next } else { Along::Apart }
+        found
     }
 }
 
@@ -72,6 +87,8 @@ impl Place {
 pub enum Along {
     Same,
     Next,
+    /// The next one is the neighbour before: a vector is reversed once it is loaded.
+    Before,
     Apart,
 }
 

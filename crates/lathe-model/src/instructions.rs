@@ -60,6 +60,10 @@ struct Bag {
     stores: f64,
     /// Cycles of the longest chain.
     chain: f64,
+    /// Places whose values are carried from one iteration to the next, and what an iteration has stored so far: the latency since it
+    /// began, if that depends on what was carried.
+    carried: Vec<Place>,
+    holds: Vec<(Place, Option<f64>)>,
     /// Iterations after which another chain begins, which waits for little of the one before.
     row: Option<f64>,
     /// Iterations, whose counters take instructions too.
@@ -93,8 +97,9 @@ pub struct Walk<'a> {
     known: &'a Known,
     values: Values,
     path: Vec<Level>,
-    /// Of names of values that are not known: the loops that they depend on.
+    /// Of names of values that are not known: the loops that they depend on, and what chains of dependences run through.
     lets: HashMap<VarId, u64>,
+    named: HashMap<VarId, Expr>,
     bag: Bag,
     /// Nobody scheduled the loops: the compiler below makes lanes of them where it can.
     plain: bool,
@@ -112,6 +117,7 @@ impl<'a> Walk<'a> {
             values: Values::new(),
             path: Vec::new(),
             lets: HashMap::new(),
+            named: HashMap::new(),
             bag: Bag::default(),
             plain,
             at_once: 1.0,
@@ -150,6 +156,7 @@ impl<'a> Walk<'a> {
                     self.values.remove(&binder.id);
                     let levels = self.levels(value, &mut HashMap::new(), &mut |_, _| {});
                     self.lets.insert(binder.id, levels);
+                    self.named.insert(binder.id, value.clone());
                     self.leaf(s, times);
                 }
             }
@@ -223,7 +230,8 @@ impl<'a> Walk<'a> {
             if serial {
                 self.overhead += self.machine.costs.loop_start * times;
                 let plain = self.plain || matches!(l.body.establishes(), Some(Establishes::Checked(_)));
-                let bag = Bag { iterations: inner, plain, ..Bag::default() };
+                let carried = self.carried_by(&l.body, l.binder.id);
+                let bag = Bag { iterations: inner, plain, carried, ..Bag::default() };
                 let outer = std::mem::replace(&mut self.bag, bag);
                 self.visit(&l.body, inner);
                 self.finish();
@@ -333,6 +341,7 @@ impl<'a> Walk<'a> {
         }
         if s.as_store().is_some() {
             self.recurrence(s, times);
+            self.carries(s, times);
         }
         self.bag.arithmetic += arithmetic * masks.0;
         for a in loads(s) {
@@ -351,8 +360,9 @@ impl<'a> Walk<'a> {
             if !mode.writes() {
                 continue;
             }
-            // A sum in memory stays in a register through a loop that does not move it.
-            let times = if reads { self.executions(&p, times) } else { times * all };
+            // A sum in memory stays in a register through a loop that does not move it, unless its lanes lie apart.
+            let apart = self.lanes().is_some_and(|l| p.along(l.0) == Along::Apart);
+            let times = if reads && !apart { self.executions(&p, times) } else { times * all };
             self.bag.stores += self.transfer(&p, true) * times * masks.1;
             self.bag.loads += if reads { self.transfer(&p, false) * times * masks.1 } else { 0.0 };
             self.bag.stored.extend(self.neighbours(&p).map(|width| (p, width)));
@@ -399,10 +409,12 @@ impl<'a> Walk<'a> {
             return 0.0;
         }
         let Some((v, width, _)) = self.lanes() else { return vectors };
+        // Wide vectors that begin anywhere cross lines.
+        let next = if self.machine.vector_bytes >= 64 { 1.3 } else { 1.1 };
         match p.along(v) {
             Along::Same => 1.0,
-            // Wide vectors that begin anywhere cross lines.
-            Along::Next => vectors * if self.machine.vector_bytes >= 64 { 1.3 } else { 1.1 },
+            Along::Next => vectors * next,
+            Along::Before => vectors * (next + 1.0),
             // One by one, and put together.
             Along::Apart if stores => self.machine.costs.scatter * width,
             Along::Apart => self.machine.costs.gather * width,
@@ -565,13 +577,23 @@ impl<'a> Walk<'a> {
                 })
                 && p.exprs != target.exprs
         };
-        let waits = |a: &Access| Place::of(a, self.known).is_some_and(|p| behind(&p));
-        let same = |a: &Access| !target.mentions(inner) && *a == st.target;
+        // What an iteration of the loop before stored is a chain of its own in each copy that is written out.
+        let copies = std::cell::Cell::new(1.0f64);
+        let waits = |a: &Access| {
+            let p = Place::of(a, self.known).filter(|p| behind(p))?;
+            let apart = p.steps_from(&target, inner);
+            let all = self.written_out(|v| !(apart && target.mentions(v)));
+            copies.set(copies.get().max(all));
+            Some(0.0)
+        };
+        let same = |a: &Access| (!target.mentions(inner) && *a == st.target).then_some(0.0);
         let costs = &self.machine.costs;
         let cycles_of = |steps: f64| steps * self.machine.fma_latency as f64;
-        let cycles = if let Some(steps) = latency(costs, &st.value, &waits, &mut HashMap::new()) {
-            (cycles_of(steps) + costs.forward) * self.written_out(|_| true)
-        } else if let Some(steps) = latency(costs, &st.value, &same, &mut HashMap::new()) {
+        let latency =
+            |of: &dyn Fn(&Access) -> Option<f64>| Latency { costs, named: &self.named, of }.of(&st.value);
+        let cycles = if let Some(steps) = latency(&waits) {
+            (cycles_of(steps) + costs.forward) * copies.get()
+        } else if let Some(steps) = latency(&same) {
             // A sum that is written as a store.
             let wait = if self.in_registers(&target) { 0.0 } else { costs.forward };
             (cycles_of(steps) + wait) * self.written_out(|v| !target.mentions(v))
@@ -589,35 +611,100 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Latency of an expression from the last of some loads on, in that of a fused multiply-add; `None` if there is none
-/// in it.
-fn latency(
-    costs: &Costs,
-    e: &Expr,
-    of: &impl Fn(&Access) -> bool,
-    known: &mut HashMap<usize, Option<f64>>,
-) -> Option<f64> {
-    if let Some(found) = known.get(&e.address()) {
-        return *found;
+impl Walk<'_> {
+    /// Places that all iterations of a loop without loops in it store into, without combining.
+    fn carried_by(&self, body: &Stmt, v: VarId) -> Vec<Place> {
+        let mut out: Vec<Place> = Vec::new();
+        let mut inner = true;
+        visit::walk(body, &mut |s, _| {
+            inner &= s.as_loop().is_none_or(|l| {
+                matches!(l.exec, Executor::Unrolled | Executor::Vector(_) | Executor::InScan(_))
+            });
+            let place = s.as_store().and_then(|st| Place::of(&st.target, self.known));
+            out.extend(place.filter(|p| !p.mentions(v)));
+            inner
+        });
+        if inner { out } else { Vec::new() }
     }
-    let found = match e.kind() {
-        ExprKind::Load(a) => of(a).then_some(0.0),
-        kind => {
-            let longest = e.children().iter().filter_map(|c| latency(costs, c, of, known)).reduce(f64::max);
-            let one = match kind {
-                ExprKind::Binary(BinOp::Add | BinOp::Sub, ..) => costs.add_latency,
-                ExprKind::Binary(BinOp::Div, ..) => costs.division_latency,
-                ExprKind::Math(MathFn::Sqrt, _) => costs.root_latency,
-                ExprKind::Binary(BinOp::Min | BinOp::Max, a, _) if a.ty().is_float() => 2.0,
-                ExprKind::Call(..) => 5.0,
-                ExprKind::Unary(..) | ExprKind::Select(..) => 0.5,
-                _ => 1.0,
-            };
-            longest.map(|l| l + one)
+
+    /// A store of a loop that carries values by several statements: the next iteration waits for what depends on them.
+    fn carries(&mut self, s: &Stmt, times: f64) {
+        let Some(st) = s.as_store().filter(|_| !self.bag.carried.is_empty()) else { return };
+        let Some(target) = Place::of(&st.target, self.known) else { return };
+        let same = |a: &Place, b: &Place| a.buffer.id == b.buffer.id && a.exprs == b.exprs;
+        let begins = |a: &Access| {
+            let p = Place::of(a, self.known)?;
+            let held = self.bag.holds.iter().rev().find(|h| same(&h.0, &p));
+            held.map_or_else(|| self.bag.carried.iter().any(|h| same(h, &p)).then_some(0.0), |h| h.1)
+        };
+        let costs = &self.machine.costs;
+        let steps = Latency { costs, named: &self.named, of: &begins }.of(&st.value);
+        if let (Some(steps), true) = (steps, self.bag.carried.iter().any(|h| same(h, &target))) {
+            let copies = self.written_out(|v| !target.mentions(v));
+            self.bag.chain = self.bag.chain.max(steps * self.machine.fma_latency as f64 * copies * times);
         }
-    };
-    known.insert(e.address(), found);
-    found
+        self.bag.holds.push((target, steps));
+    }
+}
+
+/// Chains of dependences from some loads on, each of which has so much latency already.
+struct Latency<'a> {
+    costs: &'a Costs,
+    named: &'a HashMap<VarId, Expr>,
+    of: &'a dyn Fn(&Access) -> Option<f64>,
+}
+
+/// Latency of an operation on integers, in that of a fused multiply-add.
+const INTEGER: f64 = 0.25;
+
+impl Latency<'_> {
+    /// That of an expression from the last of these loads on, in that of a fused multiply-add; `None` if there is none in it.
+    fn of(&self, e: &Expr) -> Option<f64> {
+        self.longest(e, &mut HashMap::new())
+    }
+
+    fn longest(&self, e: &Expr, known: &mut HashMap<usize, Option<f64>>) -> Option<f64> {
+        if let Some(found) = known.get(&e.address()) {
+            return *found;
+        }
+        let found = match e.kind() {
+            ExprKind::Load(a) => (self.of)(a),
+            ExprKind::Var(v) => self.named.get(v).and_then(|value| self.longest(value, known)),
+            kind => {
+                let longest = e.children().iter().filter_map(|c| self.longest(c, known)).reduce(f64::max);
+                longest.map(|l| l + self.operation(e, kind))
+            }
+        };
+        known.insert(e.address(), found);
+        found
+    }
+
+    fn operation(&self, e: &Expr, kind: &ExprKind) -> f64 {
+        let float = |e: &Expr| e.ty().is_float();
+        match kind {
+            ExprKind::Binary(BinOp::Add | BinOp::Sub, ..) if float(e) => self.costs.add_latency,
+            // By a power of two is a product.
+            ExprKind::Binary(BinOp::Div, _, by) if float(e) && !is_power_of_two(by) => {
+                self.costs.division_latency
+            }
+            ExprKind::Math(MathFn::Sqrt, _) => self.costs.root_latency,
+            ExprKind::Binary(BinOp::Min | BinOp::Max, ..) if float(e) => 2.0,
+            ExprKind::Binary(
+                BinOp::Div | BinOp::FloorDiv | BinOp::FloorMod | BinOp::TruncDiv | BinOp::TruncRem,
+                ..,
+            ) if !float(e) => 20.0 * INTEGER,
+            ExprKind::Call(..) => 5.0,
+            ExprKind::Unary(..) | ExprKind::Select(..) => 0.5,
+            _ if !float(e) => INTEGER,
+            _ => 1.0,
+        }
+    }
+}
+
+fn is_power_of_two(e: &Expr) -> bool {
+    let ExprKind::Float(value) = e.kind() else { return false };
+    let value = value.get();
+    value.is_normal() && value.to_bits().trailing_zeros() >= 52
 }
 
 /// The expressions whose values a statement computes.

@@ -81,6 +81,22 @@ fn rests_in_registers_cost_what_they_have_and_those_in_memory_more() {
 }
 
 #[test]
+fn vectors_of_a_reversed_row_are_no_gathers() {
+    let copy = |from: &str| {
+        let text = format!(
+            "func f(N)(A: in f32[N], B: out f32[N]) stage scheduled {{
+               for i in 0..N // 16 {{ for l in 0..16 vector(16) {{ 'B'[i, l]: B[i * 16 + l]! = A[{from}]! }} }}
+             }}"
+        );
+        on(&machine(), &text, &[("N", 4096)]).instructions
+    };
+    let (forward, reversed, apart) =
+        (copy("i * 16 + l"), copy("N - 1 - (i * 16 + l)"), copy("(i * 16 + l) * 7 % N"));
+    assert!(forward <= reversed && reversed < 2.5 * forward, "{forward} {reversed}");
+    assert!(apart > 2.0 * reversed, "{reversed} {apart}");
+}
+
+#[test]
 fn a_chain_is_as_slow_as_its_latency() {
     let m = machine();
     let one = on(&m, SUM, &[("N", 4000)]).instructions;
@@ -90,6 +106,49 @@ fn a_chain_is_as_slow_as_its_latency() {
     // Two rows of one vector wait for themselves; eight do not.
     let per_row = |rows| on(&m, &tile(rows), &[("K", 1000)]).instructions / f64::from(rows);
     assert!(per_row(2) > 2.5 * per_row(8), "{} {}", per_row(2), per_row(8));
+}
+
+/// Rows of chains, skewed, so that four may overlap; the chain runs through the names of values.
+#[test]
+fn jammed_rows_wait_for_themselves() {
+    let rows = |jam: i64| {
+        format!(
+            "func f(N)(A: inout f32[N, N]) stage scheduled {{
+               for o in 0..N // {jam} {{ for x in o * {jam}..N {{ for r in 0..{jam} unrolled {{
+                 let old: f32 = A[o * {jam} + r, x - r]! {{
+                   'A'[o, r, x]: A[o * {jam} + r, x - r + 1]! = 0.5:f32 * old + A[o * {jam} + r, x - r + 1]!
+                 }}
+               }} }} }}
+             }}"
+        )
+    };
+    let of = |jam| on(&machine(), &rows(jam), &[("N", 4096)]).instructions;
+    assert!(of(1) > 2.0 * of(4), "{} {}", of(1), of(4));
+    // Copies of one row do.
+    let row = "func f(N)(A: inout f32[N]) stage scheduled {
+      for o in 0..N // 4 - 1 { for r in 0..4 unrolled { 'A'[o, r]: A[o * 4 + r + 1]! = 0.5:f32 * A[o * 4 + r]! } }
+    }";
+    let chain = on(&machine(), row, &[("N", 4096)]).instructions;
+    assert!(chain > 4000.0 * 4.0, "{chain}");
+}
+
+/// A filter that keeps its last two values: no compiler makes lanes of it, unless rows are independent.
+#[test]
+fn what_iterations_carry_is_waited_for() {
+    let filter = |keeps: &str| {
+        format!(
+            "func f(N)(A: in f64[N, N], B: inout f64[N, N], y: inout f64[N], z: inout f64[N]) stage plain {{
+               for i in 0..N {{ for j in 0..N {{
+                 'B'[i, j]: B[i, j]! = A[i, j]! + 0.5:f64 * y[i]! + 0.25:f64 * z[i]!
+                 {keeps}
+               }} }}
+             }}"
+        )
+    };
+    let cycles = |keeps| on(&machine(), &filter(keeps), &[("N", 2000)]).instructions;
+    let kept = cycles("'z'[i, j]: z[i]! = y[i]! 'y'[i, j]: y[i]! = B[i, j]!");
+    let free = cycles("'z'[i, j]: z[i]! = A[i, j]! 'y'[i, j]: y[i]! = A[i, j]!");
+    assert!(kept > 8.0 * 4e6 && kept > 2.0 * free, "{kept} {free}");
 }
 
 #[test]

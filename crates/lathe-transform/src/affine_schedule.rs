@@ -41,7 +41,9 @@ rule! {
     ///   `lanes: none` makes no lanes, but loops that `vectorize` takes: each statement has a loop of its own along the row, if
     ///   it only depends on earlier statements there; if there is only one other loop, tiles are 32 times as wide along the row.
     /// * `jam: 4` jams that many iterations of another independent loop, with the reduction innermost, so that results
-    ///   stay in registers.
+    ///   stay in registers; where there is none, the reduction runs innermost for lanes of `lanes: any`. Without lanes it jams iterations of the
+    ///   last loop but one, if the band may be tiled, skewed where it has to be: chains of dependences along the rows of a block
+    ///   overlap.
     /// * `parallel: outer` runs the outermost loop whose iterations are independent on host threads; where there is
     ///   none, loops inside are tried. `parallel: wavefront` also takes tiles that depend on one another, along the
     ///   diagonals of the first two tile loops (it needs `tile:`). `parallel: none` is the default.
@@ -526,9 +528,17 @@ fn plan(
     let dense = dense.max_by_key(|m| (members[*m].coincident, along[*m].near, *m));
     let any = may.filter(|m| wanted.apart && members[*m].coincident && along[*m].near + along[*m].far > 0);
     let any = any.max_by_key(|m| (Reverse(along[*m].far), *m));
+    let apart = dense.is_none();
     let Some(v) = dense.or(any) else {
         if tiled {
             plan.tiles = vec![wanted.tile; members.len()];
+        }
+        // Rows of which each waits for the one before, and all elements for those beside them.
+        if let Some(u) = members.len().checked_sub(2).filter(|_| wanted.jam > 1 && wanted.lanes < 2)
+            && permutable
+            && innermost
+        {
+            plan.blocks = vec![(u, wanted.jam, false)];
         }
         return plan;
     };
@@ -541,28 +551,28 @@ fn plan(
         .max_by_key(|m| (along[*m].same, *m));
     let others = plan.order.iter().copied().filter(|m| *m != v && Some(*m) != jammed);
     let (carrying, free): (Vec<usize>, Vec<usize>) = others.partition(|m| along[*m].reduces);
-    match jammed {
-        Some(u) => {
-            plan.order = free.into_iter().chain([u, v]).chain(carrying).collect();
-            plan.blocks = vec![(u, wanted.jam, false), (v, wanted.lanes, true)];
-            if tiled {
-                plan.tiles = vec![wanted.tile; members.len()];
-            }
+    // Where no other loop is independent, results whose elements lie apart stay in registers as well.
+    let alone = apart && permutable && reduces && wanted.jam > 1 && !carrying.is_empty();
+    if jammed.is_some() || alone {
+        plan.order = free.into_iter().chain(jammed).chain([v]).chain(carrying).collect();
+        plan.blocks = jammed.map(|u| (u, wanted.jam, false)).into_iter().collect();
+        plan.blocks.push((v, wanted.lanes, true));
+        if tiled {
+            plan.tiles = vec![wanted.tile; members.len()];
         }
-        None => {
-            if permutable {
-                plan.order.retain(|m| *m != v);
-                plan.order.push(v);
-            }
-            match wanted.rows {
-                true => plan.in_turn = Some(v).filter(|v| plan.order.last() == Some(v)),
-                false => plan.blocks = vec![(v, wanted.lanes, true)],
-            }
-            if tiled {
-                plan.tiles = vec![wanted.tile; members.len()];
-                plan.tiles[v] = if rows { wanted.tile * ROW } else { 0 };
-            }
-        }
+        return plan;
+    }
+    if permutable {
+        plan.order.retain(|m| *m != v);
+        plan.order.push(v);
+    }
+    match wanted.rows {
+        true => plan.in_turn = Some(v).filter(|v| plan.order.last() == Some(v)),
+        false => plan.blocks = vec![(v, wanted.lanes, true)],
+    }
+    if tiled {
+        plan.tiles = vec![wanted.tile; members.len()];
+        plan.tiles[v] = if rows { wanted.tile * ROW } else { 0 };
     }
     plan
 }

@@ -131,17 +131,22 @@ pub fn find_buffer(cursor: &Cursor, rule: &str, name: &str) -> Result<Arc<Buffer
     let mut names: Vec<String> =
         cursor.func.params.iter().filter_map(|p| p.array()).map(|b| b.name.to_string()).collect();
     let mut found = Vec::new();
-    visit::walk(&cursor.func.body, &mut |s, _| {
+    visit::walk(&cursor.func.body, &mut |s, p| {
         if let Some(buffer) = s.allocated() {
             if &*buffer.name == name {
-                found.push(buffer.clone());
+                found.push((p.to_vec(), buffer.clone()));
             }
             names.push(buffer.name.to_string());
         }
         true
     });
+    // Of several, the one that is declared in the focus or around it.
+    let here = |p: &Path| p.starts_with(&cursor.focus) || cursor.focus.starts_with(p);
+    if found.iter().any(|(p, _)| here(p)) {
+        found.retain(|(p, _)| here(p));
+    }
     match found.len() {
-        1 => Ok(found.remove(0)),
+        1 => Ok(found.remove(0).1),
         0 => Err(unknown(rule, "array", name, &names).into_refusal(rule)),
         n => Err(Diagnostic::error(codes::AMBIGUOUS, format!("`{name}` denotes {n} local arrays"))
             .help("give them different names where they are created")

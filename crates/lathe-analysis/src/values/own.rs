@@ -7,6 +7,7 @@ use crate::env::{Env, Item};
 use crate::solve::{Answer, Reduced, solve_from};
 use crate::system::{Lin, ge, gt};
 use crate::translate::Builder;
+use lathe_ir::names;
 use lathe_ir::visit::{self, loads_of, vars_of};
 use lathe_ir::{Access, BufId, Buffer, Expr, Function, Stmt, VarId, View};
 use lathe_poly::simplify::simplify_stmt;
@@ -21,8 +22,12 @@ use std::collections::{HashMap, HashSet};
 /// What could not be shown, in words.
 pub fn elements_of_their_own(c: &Change, name: &str) -> Result<usize, String> {
     let place = c.place()?;
-    let own = |a: &Stmt, b: &Stmt| only_in(a, b).into_iter().filter(|b| &*b.name == name).collect::<Vec<_>>();
-    let (old, new) = (own(place.old, place.new), own(place.new, place.old));
+    let of = |a: &Stmt, b: &Stmt, is: &dyn Fn(&str) -> bool| {
+        only_in(a, b).into_iter().filter(|b| is(&b.name)).collect::<Vec<_>>()
+    };
+    let old = of(place.old, place.new, &|n| n == name);
+    // Side by side they have names of their own.
+    let new = of(place.new, place.old, &|n| names::of_family(n, name));
     if old.is_empty() || old.len() != new.len() {
         return Err("not every array has become another one".into());
     }

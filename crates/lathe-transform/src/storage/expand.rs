@@ -10,9 +10,7 @@ use crate::work::Work;
 use lathe_diagnostics::Places;
 use lathe_ir::stmt::Enters;
 use lathe_ir::visit::{self, Path};
-use lathe_ir::{
-    Access, BufId, Buffer, Expr, Function, Layout, Loop, Space, Stmt, StmtKind, VarId, View, build,
-};
+use lathe_ir::{Access, Buffer, Expr, Function, Layout, Loop, Space, Stmt, StmtKind, VarId, View, build};
 use lathe_poly::Affine;
 use lathe_strategy::evidence::Kind;
 use lathe_strategy::{Claim, Refusal};
@@ -22,8 +20,8 @@ use std::sync::Arc;
 const RULE: &str = "expand";
 
 rule! {
-    /// `expand(t, at: i)` moves the variable or local array `t` (all of that name), which is declared inside of the
-    /// loop `i`, out of that loop: it gets a dimension more for `i`, and for every loop between `i` and its
+    /// `expand(t, at: i)` moves the variable or local array `t` (all of that name, of which the second one and those after
+    /// it get names of their own, such as `t.2`), which is declared inside of the loop `i`, out of that loop: it gets a dimension more for `i`, and for every loop between `i` and its
     /// declaration, in the memory of the host. Iterations share nothing then, and no declaration stands between the
     /// loops, so that they may be cut apart (`fission`), interchanged and scheduled anew (`affine_schedule`).
     /// `localize` is the inverse.
@@ -58,9 +56,10 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
         let help = "name a loop around its declaration";
         return Err(make::refuse(RULE, codes::SHAPE, text, help, &Places::none()));
     }
+    let mut own = name.clone();
     while let Some((alloc, buffer)) = found {
-        let id = work.fresh_buf();
-        let (larger, new) = expanded(work.func(), (&top, &alloc), &buffer, id).map_err(|why| {
+        let called = Buffer { id: work.fresh_buf(), name: own.into(), ..(*buffer).clone() };
+        let (larger, new) = expanded(work.func(), (&top, &alloc), &buffer, called).map_err(|why| {
             let text = format!("`{RULE}`: `{name}` {why}");
             let places = work.at(&alloc).map_or(Places::none(), |s| s.places().clone());
             make::refuse(RULE, codes::SHAPE, text, "name a loop further inside", &places)
@@ -69,6 +68,8 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
         work.made(&outside, &larger);
         top.push(0);
         found = declared(work.func(), &top, &name);
+        // They stand around one another now.
+        own = make::fresh_name(work.func(), &name);
     }
     work.decide(Claim::OwnElements { array: name }, "name a loop further inside")
 }
@@ -85,12 +86,12 @@ fn declared(func: &Function, top: &Path, name: &str) -> Option<(Path, Arc<Buffer
     found
 }
 
-/// The larger array, and the loop with it.
+/// The larger array, which is `called` so, and the loop with it.
 fn expanded(
     func: &Function,
     (top, alloc): (&Path, &Path),
     buffer: &Buffer,
-    id: BufId,
+    called: Buffer,
 ) -> Result<(Arc<Buffer>, Stmt), &'static str> {
     let gone = "is not there any more";
     let root = visit::at(&func.body, top).ok_or(gone)?.clone();
@@ -124,10 +125,9 @@ fn expanded(
         build::max(build::index(0), build::sub(hi.to_expr(), lo.to_expr()))
     };
     let larger = Arc::new(Buffer {
-        id,
         extents: dims.iter().map(extent).chain(buffer.extents.iter().cloned()).collect(),
         space: Space::Host,
-        ..buffer.clone()
+        ..called
     });
     let own: Vec<Expr> =
         dims.iter().map(|(l, lo, _)| build::sub(build::var(&l.binder), lo.to_expr())).collect();

@@ -20,11 +20,9 @@ pub(super) fn laid_out(set: &Setting, mut made: Made, cost: &dyn Fn(&Function) -
     }
     let mut before = cost(&made.func);
     for (name, rank) in arrays(&made.func) {
-        let order = (0..rank - 2).chain([rank - 1, rank - 2]);
-        let order = order.map(|d| Expr::Value(Value::Int(d as i64))).collect();
         let mut args = Args::default();
         args.push(None, Arg::Path(name));
-        args.push(None, Arg::Data(Expr::Call("permute".to_string(), order)));
+        args.push(None, exchanged(rank));
         let Ok(next) = made.everywhere(set, "set_layout", &args) else { continue };
         let after = cost(&next.func);
         if after < CLEARLY * before {
@@ -32,6 +30,14 @@ pub(super) fn laid_out(set: &Setting, mut made: Made, cost: &dyn Fn(&Function) -
         }
     }
     made
+}
+
+/// The layout with the last two of so many dimensions exchanged.
+pub(super) fn exchanged(rank: usize) -> Arg {
+    let mut order: Vec<usize> = (0..rank).collect();
+    order[rank.saturating_sub(2)..].reverse();
+    let order = order.into_iter().map(|d| Expr::Value(Value::Int(d as i64))).collect();
+    Arg::Data(Expr::Call("permute".to_string(), order))
 }
 
 /// Local arrays in memory that are stored row by row, with their ranks.

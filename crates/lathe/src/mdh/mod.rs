@@ -11,6 +11,8 @@ mod any;
 mod blocked;
 mod call;
 mod calls;
+mod candidates;
+mod columns;
 mod complete;
 mod expand;
 mod file;

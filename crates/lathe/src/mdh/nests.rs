@@ -1,9 +1,10 @@
 //! Loops that are not in index notation: each nest gets the affine schedule that the cost model expects to be the
 //! fastest, or stays as it is.
 
+use super::candidates::{STEPS, Word, arguments, candidates, has, in_time, reduces, rows_jammed};
 use super::made::{Made, label};
 use super::setting::Setting;
-use super::{blocked, interior, layouts, sums};
+use super::{blocked, columns, interior, layouts, sums};
 use crate::applied::Version;
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::interp::evaluate;
@@ -25,6 +26,8 @@ const MUCH: f64 = 0.5;
 /// few, of that of the loops as they are, too: all of them would be busy for little, and calls on one would be slower.
 const WITH_THREADS: f64 = 0.7;
 const FEW: f64 = 4.0;
+/// What the cost of rows side by side is multiplied by where they are compared with lanes.
+const SURER: f64 = 1.3;
 /// Nests that are looked at: so many from the first one on.
 const NESTS: usize = 16;
 /// Schedules of a nest that are checked, from the one that is expected to be the fastest.
@@ -37,15 +40,10 @@ const NEST: u64 = 40_000_000;
 const CHECK: [u64; 2] = [16_000_000, 8_000_000];
 /// What all variables of a nest may take that get an element per iteration.
 const EXPANDED: i64 = 64 << 20;
-/// Iterations of another loop side by side, and the width of tiles for results in registers. The model knows too little
-/// of skewed tiles to choose others.
-const JAM: i64 = 4;
-const TILE: i64 = 128;
 /// Widths of blocks of factorizations, for arrays larger than a square of the least width.
 const BLOCKS: [i64; 2] = [64, 128];
 const LEAST: i64 = 192;
-/// Widths of tiles of time steps, for arrays that are so many times as large as the second cache.
-const STEPS: [i64; 3] = [32, 16, 8];
+/// Arrays of time steps are large that are so many times as large as the second cache.
 const LARGE: i64 = 2;
 
 /// The version with a schedule for every nest that gains by one; `sizes` are examples of those that it still has. Its
@@ -106,7 +104,15 @@ fn each(set: &Setting, mut v: Version, sizes: &BTreeMap<String, i64>) -> Version
             }
         }
     }
-    layouts::laid_out(set, made, &cost).after(v)
+    made = layouts::laid_out(set, made, &cost);
+    // Copies that were made of local arrays are not copied back where nobody reads these.
+    let copied = made.steps.iter().any(|s| s.0.starts_with("accumulate"));
+    if let Some(next) = copied.then(|| made.everywhere(set, "dce", &Args::default()).ok()).flatten()
+        && cost(&next.func) < cost(&made.func)
+    {
+        made = next;
+    }
+    made.after(v)
 }
 
 /// The best schedule of a nest; where it cannot be scheduled, or little is gained, that of each nest inside of it.
@@ -232,9 +238,13 @@ fn best(
     if large(set, whole, path, sizes) {
         offer(rows_in_time(set, whole, path));
     }
-    offer(sums::in_lanes(set, whole, path));
+    if let Some(made) = sums::in_lanes(set, whole, path) {
+        // The compiler below makes no lanes beside others.
+        offer(sums::others_in_lanes(set, &made, path).map(|m| fused(set, m, path)));
+        offer(Some(made));
+    }
     offer(sums::on_threads(set, whole, path, sizes));
-    rows(set, whole, path).into_iter().for_each(|m| offer(Some(m)));
+    rows(set, whole, path, cost).into_iter().for_each(|m| offer(Some(m)));
     let refused = match apart(set, whole, path, (sizes, EXPANDED), &[]) {
         Ok(start) if blocks(func, path, sizes) => {
             for width in BLOCKS {
@@ -245,12 +255,22 @@ fn best(
         Ok(start) => affine(set, &start, (path, sizes), (least, cost), &mut offer).err(),
         Err(d) => Some(d),
     };
-    // Without guards, loops are hardly slower: the model need not be as sure.
+    // Without guards, and from nearer caches, loops are hardly slower: the model need not be as sure.
     let clear = rest + (cost(func) - rest) * CLEARLY[0];
+    let columns = large(set, whole, path, sizes)
+        .then(|| columns::in_blocks(set, whole, path, touched(func, path, sizes)))
+        .flatten();
     for (threads, gain) in [(false, 1.0), (true, WITH_THREADS)] {
-        let cut = (!threads || set.machine.threads > 1)
-            .then(|| interior::interior(set, whole, path, sizes, threads));
-        if let Some(made) = cut.flatten().filter(|m| !ran || runs(&m.func)) {
+        if threads && set.machine.threads < 2 {
+            continue;
+        }
+        let cut = interior::interior(set, whole, path, sizes, threads);
+        let blocks = columns.as_ref().and_then(|(made, over)| {
+            let mut args = Args::default();
+            args.push(None, Arg::Path(over.clone()));
+            if threads { made.then(set, path, "parallel", &args).ok() } else { Some(made.clone()) }
+        });
+        for made in [cut, blocks].into_iter().flatten().filter(|m| !ran || runs(&m.func)) {
             let c = cost(&made.func);
             if c < best.as_ref().map_or(clear, |b| b.0 * gain) {
                 best = Some((c, made));
@@ -265,22 +285,27 @@ fn blocks(func: &Function, path: &Path, sizes: &BTreeMap<String, i64>) -> bool {
     reduces(func, path) && touched(func, path, sizes) > LEAST * LEAST * 8
 }
 
-/// The outermost loop of a nest on threads, each of which takes further iterations when it is done with its own. For those whose
-/// inner ranges depend on data, such as rows of sparse matrices: others have affine schedules.
-fn rows(set: &Setting, whole: &Made, path: &Path) -> Vec<Made> {
+/// The outermost loop of a nest on threads, each of which takes further iterations when it is done with its own: where inner
+/// loops are sums in lanes, or their ranges depend on data, such as rows of sparse matrices. Others have affine schedules.
+fn rows(set: &Setting, whole: &Made, path: &Path, cost: &dyn Fn(&Function) -> f64) -> Vec<Made> {
     let Some(l) = visit::at(&whole.func.body, path).and_then(Stmt::as_loop) else { return Vec::new() };
     let by_data = |s: &Stmt| {
         s.as_loop().is_some_and(|l| [&l.lo, &l.hi].into_iter().any(|e| !visit::loads_of(e).is_empty()))
     };
-    if set.machine.threads < 2 || !has(&l.body, &by_data) {
+    if set.machine.threads < 2 || !has(&l.body, &|s| s.as_loop().is_some()) {
         return Vec::new();
     }
     let mut args = Args::default();
     args.push(None, Arg::Path(l.binder.name.to_string()));
+    let of_data = has(&l.body, &by_data);
     let lanes = sums::in_lanes(set, whole, path);
-    let inner = sums::in_registers(set, whole, path).unwrap_or_else(|| whole.clone());
-    let all = lanes.into_iter().chain([inner]);
-    all.filter_map(|m| m.then(set, path, "parallel", &args).ok()).collect()
+    let inner = of_data.then(|| sums::in_registers(set, whole, path).unwrap_or_else(|| whole.clone()));
+    let on_threads = |m: Made| {
+        let alone = cost(&m.func);
+        let made = m.then(set, path, "parallel", &args).ok();
+        made.filter(|m| of_data || cost(&m.func) < alone * WITH_THREADS)
+    };
+    lanes.into_iter().chain(inner).filter_map(on_threads).collect()
 }
 
 fn large(set: &Setting, made: &Made, path: &Path, sizes: &BTreeMap<String, i64>) -> bool {
@@ -304,23 +329,8 @@ fn rows_in_time(set: &Setting, start: &Made, path: &Path) -> Option<Made> {
     let lanes = (set.machine.vector_bytes as i64 / bytes).max(2);
     let tiled =
         [("vector", Word::Number(lanes)), ("tile", Word::Number(STEPS[0])), ("lanes", Word::Name("none"))];
-    let mut made = start.then(set, path, "affine_schedule", &arguments(&tiled)).ok()?;
-    let mut rows: Vec<(Path, String)> = Vec::new();
-    visit::walk(visit::at(&made.func.body, path)?, &mut |s, p| {
-        let innermost = |l: &lathe_ir::Loop| !has(&l.body, &|s| s.as_loop().is_some());
-        if let Some(l) = s.as_loop().filter(|l| innermost(l)) {
-            rows.push((path.iter().chain(p).copied().collect(), l.binder.name.to_string()));
-        }
-        true
-    });
-    for (row, name) in rows.into_iter().rev() {
-        let mut args = Args::default();
-        args.push(None, Arg::Path(name));
-        args.push(None, Arg::Int(lanes));
-        args.push(Some("tail"), Arg::Path("separate".to_string()));
-        made = made.then(set, &row, "vectorize", &args).unwrap_or(made);
-    }
-    Some(made)
+    let made = start.then(set, path, "affine_schedule", &arguments(&tiled)).ok()?;
+    Some(sums::others_in_lanes(set, &made, path).unwrap_or(made))
 }
 
 /// Offers affine schedules of a nest: the model ranks what the step would make; only the best ones are checked.
@@ -337,6 +347,8 @@ fn affine(
     let (mut ranked, mut refused) = (Vec::new(), None);
     for (args, proposal) in all.iter().zip(lathe_transform::affine_schedule::proposals(&cursor, &all)) {
         match proposal {
+            // Lanes are surer than chains that overlap.
+            Ok(f) if rows_jammed(args) => ranked.push((cost(&f) * SURER, args)),
             Ok(f) => ranked.push((cost(&f), args)),
             Err(r) => refused = refused.or(Some(*r.diagnostic)),
         }
@@ -407,18 +419,6 @@ fn fused(set: &Setting, mut made: Made, path: &Path) -> Made {
         }
     }
     made
-}
-
-fn reduces(func: &Function, path: &Path) -> bool {
-    // `x = x + e` is combined in its order, which loops may keep as well.
-    let updates = |s: &Stmt| {
-        s.as_store().is_some_and(|st| {
-            visit::loads_of(&st.value)
-                .iter()
-                .any(|a| a.view == st.target.view && a.indices == st.target.indices)
-        })
-    };
-    visit::at(&func.body, path).is_some_and(|s| has(s, &|s| s.as_reduce().is_some() || updates(s)))
 }
 
 /// Variables that are declared around inner loops get an element per iteration, so that they tie no iterations together;
@@ -514,15 +514,6 @@ fn touched(func: &Function, path: &Path, sizes: &BTreeMap<String, i64>) -> i64 {
     total
 }
 
-fn has(s: &Stmt, what: &dyn Fn(&Stmt) -> bool) -> bool {
-    let mut found = false;
-    visit::walk(s, &mut |s, _| {
-        found |= what(s);
-        !found
-    });
-    found
-}
-
 /// The outermost loops that are not vectorized yet.
 fn nests(body: &Stmt) -> Vec<Path> {
     let mut out = Vec::new();
@@ -533,92 +524,4 @@ fn nests(body: &Stmt) -> Vec<Path> {
         s.as_loop().is_none()
     });
     out
-}
-
-/// Arguments worth trying: lanes of the elements that are written, alone, with results in registers, with tiles.
-fn candidates(set: &Setting, func: &Function, path: &Path, large: bool) -> Vec<Args> {
-    let Some(nest) = visit::at(&func.body, path) else { return Vec::new() };
-    let (mut bytes, mut depth) = (8, 0);
-    visit::walk(nest, &mut |s, p| {
-        bytes = s.accesses().map(|(a, _)| a.elem.bytes() as i64).fold(bytes, |n, b| n.min(b.max(1)));
-        if s.label().is_some() {
-            let above =
-                (0..=p.len()).filter(|n| visit::at(nest, &p[..*n]).is_some_and(|s| s.as_loop().is_some()));
-            depth = depth.max(above.count());
-        }
-        true
-    });
-    let lanes = (set.machine.vector_bytes as i64 / bytes).max(2);
-    type Named = Vec<(&'static str, Word)>;
-    let with = |of: &[(&'static str, Word)]| -> Named { of.to_vec() };
-    let (number, word) = (Word::Number, Word::Name);
-    let mut all: Vec<Named> = vec![with(&[("vector", number(lanes))])];
-    if depth > 1 {
-        all.push(with(&[("vector", number(lanes)), ("fuse", word("none"))]));
-        all.push(with(&[("vector", number(lanes)), ("lanes", word("any"))]));
-    }
-    let steps = depth > 2 && large && in_time(nest);
-    // In three dimensions, wider tiles hold more rows than the second cache.
-    let widths = if depth > 3 { &STEPS[2..] } else { &STEPS[..] };
-    if steps {
-        all.extend(widths.iter().map(|n| with(&[("vector", number(lanes)), ("tile", number(*n))])));
-    }
-    if steps && reduces(func, path) {
-        // Each element may follow from its neighbours of the same step, which leaves no lanes.
-        all.extend(STEPS.map(|n| with(&[("tile", number(n))])));
-    }
-    if depth > 2 && reduces(func, path) {
-        let jammed = with(&[("vector", number(2 * lanes)), ("jam", number(JAM))]);
-        let and = |more| jammed.iter().copied().chain([more]).collect::<Named>();
-        all.extend([jammed.clone(), and(("fuse", word("none"))), and(("tile", number(TILE)))]);
-    }
-    if set.machine.threads > 1 {
-        // Tiles of results that depend on one another were slower along diagonals than on one thread (Cholesky, Nussinov): the
-        // model knows too little of them. Independent ones are offered.
-        let in_results = |of: &Named| of.iter().any(|a| matches!(a, ("tile", Word::Number(TILE))));
-        let mut concurrent = all.clone();
-        // What the compiler below makes lanes of, and what nobody can.
-        concurrent.push(Vec::new());
-        if steps && !concurrent.iter().any(|c| matches!(c.as_slice(), [("tile", _)])) {
-            concurrent.push(with(&[("tile", number(STEPS[0]))]));
-        }
-        all.extend(concurrent.into_iter().map(|mut args| {
-            let tiled = args.iter().any(|a| a.0 == "tile") && !in_results(&args);
-            args.push(("parallel", word(if tiled { "wavefront" } else { "outer" })));
-            args
-        }));
-    }
-    all.into_iter().map(|a| arguments(&a)).collect()
-}
-
-/// Whether each iteration of the outermost loop writes the same elements as the one before.
-fn in_time(nest: &Stmt) -> bool {
-    let Some(t) = nest.as_loop().map(|l| l.binder.id) else { return false };
-    let mut steps = true;
-    visit::walk(nest, &mut |s, _| {
-        steps &= !s
-            .accesses()
-            .any(|(a, mode)| mode.writes() && a.indices.iter().any(|e| visit::vars_of(e).contains(&t)));
-        steps
-    });
-    steps
-}
-
-/// What an argument says.
-#[derive(Clone, Copy)]
-enum Word {
-    Number(i64),
-    Name(&'static str),
-}
-
-fn arguments(all: &[(&'static str, Word)]) -> Args {
-    let mut args = Args::default();
-    for (name, value) in all {
-        let value = match value {
-            Word::Number(n) => Arg::Int(*n),
-            Word::Name(n) => Arg::Path((*n).to_string()),
-        };
-        args.push(Some(name), value);
-    }
-    args
 }

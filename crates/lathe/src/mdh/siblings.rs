@@ -1,9 +1,11 @@
-//! Sums, extrema and the like over one array: loops of their own read it from memory once each; fused, once together.
+//! Sums, extrema and the like over one array: loops of their own read it from memory once each; fused, once together. So do products of
+//! one matrix with vectors on both sides, row by row.
 
+use super::layouts::exchanged;
 use super::made::Made;
 use super::nests::bytes;
 use super::setting::Setting;
-use lathe_ir::names;
+use lathe_ir::names::{self, Role};
 use lathe_ir::visit::{self, Path};
 use lathe_ir::{BufId, Buffer, Combine, Compute, Function, Param};
 use lathe_transform::{Arg, Args};
@@ -17,6 +19,95 @@ pub(super) fn fused(set: &Setting, sizes: &BTreeMap<String, i64>) -> Option<Made
         made = together(set, &made, &group).unwrap_or(made);
     }
     Some(made).filter(|m| !m.steps.is_empty())
+}
+
+/// The function with the loops over rows of two products of one matrix fused, one that sums over rows and one that sums over columns, where
+/// the second cache does not hold the matrix: each row is read from memory once. None, if there are none.
+pub(super) fn by_rows(set: &Setting, sizes: &BTreeMap<String, i64>) -> Option<Made> {
+    let large = large(set, sizes);
+    let mut found: Vec<(BufId, Compute, usize)> = Vec::new();
+    visit::walk(&set.func.body, &mut |s, _| {
+        if let Some((c, (matrix, rows))) = s.as_compute().and_then(|c| Some((c, by_row(c, &large)?))) {
+            found.push((matrix, c.clone(), rows));
+        }
+        s.as_loop().is_none()
+    });
+    let range = |(_, c, rows): &(BufId, Compute, usize)| (c.dims[*rows].lo.clone(), c.dims[*rows].hi.clone());
+    let mut made = Made::of(set.func);
+    while let Some((first, others)) = found.split_first() {
+        let other = others.iter().find(|o| o.0 == first.0 && range(o) == range(first));
+        let next = other.and_then(|o| both(set, &made, (&first.1, first.2), (&o.1, o.2)));
+        made = next.unwrap_or(made);
+        found.remove(0);
+    }
+    Some(made).filter(|m| !m.steps.is_empty())
+}
+
+/// The large matrix of whose rows a sum of two indices takes one after the other in memory, and which index runs over rows.
+fn by_row(c: &Compute, large: &HashSet<BufId>) -> Option<(BufId, usize)> {
+    let sums = c.dims.iter().filter(|d| matches!(d.combine, Combine::Reduce(_))).count();
+    if c.dims.len() != 2 || sums != 1 || c.guard.is_some() || c.targets.len() != 1 {
+        return None;
+    }
+    let loads: Vec<_> = c.values.iter().flat_map(visit::loads_of).collect();
+    loads.iter().find_map(|a| {
+        let ([row, column], Some(id)) = (a.indices.as_slice(), a.view.buffer()) else { return None };
+        let of = |e: &lathe_ir::Expr| c.dims.iter().position(|d| e.as_var() == Some(d.binder.id));
+        let (row, column) = (of(row)?, of(column)?);
+        (row != column && large.contains(&id)).then_some((id, row))
+    })
+}
+
+/// Rows of a block: so many vectors of partial sums stay in registers while the columns run by.
+const ROWS: i64 = 8;
+
+/// One loop over blocks of rows for two computes. Each takes such a block from memory or the second cache, vector by vector along
+/// its rows.
+fn both(set: &Setting, start: &Made, first: (&Compute, usize), second: (&Compute, usize)) -> Option<Made> {
+    let lanes = first.0.values.first()?.ty().scalar()?.bytes().max(1) as i64;
+    let lanes = set.machine.vector_bytes as i64 / lanes;
+    if lanes < 2 {
+        return None;
+    }
+    let name = |c: &Compute, d: usize| names::around(&c.label, &c.dims[d].binder.name);
+    let path = |name: &str| Arg::Path(name.to_string());
+    let step = |m: &Made, rule: &str, args: Vec<Arg>, named: &[(&str, &str)]| {
+        let mut all = Args::default();
+        args.into_iter().for_each(|a| all.push(None, a));
+        named.iter().for_each(|(n, v)| all.push(Some(n), path(v)));
+        m.everywhere(set, rule, &all).ok()
+    };
+    let mut made = start.clone();
+    let mut unrolled = Vec::new();
+    for (c, rows) in [first, second] {
+        let (row, column) = (name(c, rows), name(c, 1 - rows));
+        let parts = |n: &String| (Role::Outer.of(n), Role::Inner.of(n));
+        let ((ro, ri), (co, ci)) = (parts(&row), parts(&column));
+        let at = compute(&made.func, c.label.as_str())?;
+        made = made.then(set, &at, "open", &Args::default()).ok()?;
+        made = step(&made, "split", vec![path(&row), Arg::Int(ROWS)], &[])?;
+        made = step(&made, "split", vec![path(&column), Arg::Int(lanes)], &[])?;
+        made = step(&made, "reorder", [&ro, &co, &ri, &ci].map(|n| path(n)).to_vec(), &[])?;
+        if matches!(c.dims[1 - rows].combine, Combine::Reduce(_)) {
+            let array = super::sums::array(&made.func, c.targets.first()?.view.buffer()?)?;
+            let args = vec![path(&array), path(&ci)];
+            made = step(&made, "factor", args, &[("at", &co), ("combine", "tree")])?;
+            let args = vec![path(&Role::Parts.of(&array)), exchanged(2)];
+            made = step(&made, "set_layout", args, &[])?;
+        }
+        made = step(&made, "separate", vec![path(&co)], &[]).unwrap_or(made);
+        made = step(&made, "vectorize", vec![path(&ci), Arg::Int(lanes)], &[])?;
+        unrolled.push((ri, c.label.to_string()));
+    }
+    let rows = [first, second].map(|(c, rows)| Role::Outer.of(name(c, rows)));
+    made = step(&made, "fuse", rows.iter().map(|n| path(n)).collect(), &[])?;
+    // What follows makes it faster where it can be done.
+    made = step(&made, "separate", vec![path(&rows[0])], &[]).unwrap_or(made);
+    for (row, label) in unrolled {
+        made = step(&made, "unroll", vec![path(&row)], &[]).unwrap_or(made);
+        made = step(&made, "fma", vec![path(&label)], &[]).unwrap_or(made);
+    }
+    Some(made)
 }
 
 /// A reduction of all its indices: its label and their names.

@@ -7,7 +7,7 @@ use lathe_ir::names::{self, Role};
 use lathe_ir::stmt::block::{self, Item};
 use lathe_ir::visit::{self, Path};
 use lathe_ir::{Access, BufId, Executor, Function, Param, Stmt, StmtKind, VarId};
-use lathe_poly::Affine;
+use lathe_poly::{Affine, Linear};
 use lathe_transform::names::labels_in;
 use lathe_transform::{Arg, Args};
 use std::collections::BTreeMap;
@@ -30,6 +30,45 @@ pub(super) fn in_lanes(set: &Setting, start: &Made, nest: &Path) -> Option<Made>
         made = one(set, &made, &path, &names).unwrap_or(made);
     }
     (made.steps.len() > start.steps.len()).then_some(made)
+}
+
+/// The nest with its other innermost loops in lanes, as far as they take them: where a schedule makes some lanes in a nest, no compiler
+/// below makes others ([`visit::leaves_lanes`]).
+pub(super) fn others_in_lanes(set: &Setting, start: &Made, nest: &Path) -> Option<Made> {
+    let mut found: Vec<(Path, String, i64)> = Vec::new();
+    visit::walk(visit::at(&start.func.body, nest)?, &mut |s, p| {
+        if let Some((name, lanes)) = row(set, s) {
+            found.push((nest.iter().chain(p).copied().collect(), name, lanes));
+        }
+        true
+    });
+    let mut made = start.clone();
+    for (path, name, lanes) in found.into_iter().rev() {
+        let mut args = Args::default();
+        args.push(None, Arg::Path(name));
+        args.push(None, Arg::Int(lanes));
+        args.push(Some("tail"), Arg::Path("separate".to_string()));
+        made = made.then(set, &path, "vectorize", &args).unwrap_or(made);
+    }
+    (made.steps.len() > start.steps.len()).then_some(made)
+}
+
+/// The variable and lanes of a serial loop without loops in it that writes another element in every iteration.
+fn row(set: &Setting, s: &Stmt) -> Option<(String, i64)> {
+    let l = s.as_loop().filter(|l| l.exec == Executor::Serial)?;
+    let moves = |a: &Access| a.indices.iter().any(|e| visit::vars_of(e).contains(&l.binder.id));
+    let (mut fits, mut bytes) = (true, 8);
+    visit::walk(&l.body, &mut |s, _| {
+        fits &= s.as_loop().is_none();
+        for (a, mode) in s.accesses() {
+            fits &= !mode.writes() || moves(a);
+            bytes = bytes.min(a.elem.bytes().max(1) as i64);
+        }
+        fits
+    });
+    let lanes = (set.machine.vector_bytes as i64 / bytes).max(2);
+    let short = Linear::difference(&l.hi, &l.lo).is_some_and(|n| n < lanes);
+    (fits && !short).then(|| (l.binder.name.to_string(), lanes))
 }
 
 /// The nest with what loops that may end early combine into one element kept in a register: no compiler may put off the stores of

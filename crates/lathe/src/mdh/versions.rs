@@ -164,7 +164,7 @@ pub(super) fn best(
             let other = made.after(run(set, context, &Strategy::Id).map_err(|r| *r.diagnostic)?);
             v = if better(&other, &v) { other } else { v };
         }
-        let changed = [siblings::fused(set, sizes), recognized, raised];
+        let changed = [siblings::fused(set, sizes), siblings::by_rows(set, sizes), recognized, raised];
         for made in changed.into_iter().flatten() {
             let other = make(&Setting { func: &made.func, ..*set })?;
             if let Some(other) = other.filter(|o| better(o, &v)) {
