@@ -272,13 +272,14 @@ struct Target<'a> {
 /// Types a fun and translates it; its signature as a kernel, if it has one.
 fn fun(f: &FunAst, program: &mut Program, errors: &mut Vec<Diagnostic>) -> Option<ast::Kernel> {
     let known = program.funs.iter().map(|(n, f)| (n.as_str().into(), f.program.clone())).collect();
-    let typed = lathe_pattern::Program::new(f, &known).map_err(|d| errors.push(d)).ok()?;
+    let mut typed = lathe_pattern::Program::new(f, &known).map_err(|d| errors.push(d)).ok()?;
     let reference = match typed.helps() {
         Some(why) => Err(why),
-        None => lower::fun::reference(&typed),
+        None => lower::fun::reference(&mut typed),
     };
     let header = reference.as_ref().ok().and_then(|r| lower::fun::header(f, r));
     let no_kernel = reference.map(|r| program.module.functions.insert(r.name.clone(), r)).err();
+    program.module.ops.extend(typed.operators.iter().map(|o| (o.name.clone(), o.clone())));
     let fun = Fun { program: typed, span: f.name_span, no_kernel };
     program.funs.insert(f.name.to_string(), fun);
     header

@@ -22,6 +22,8 @@ pub enum AstKind {
     /// As written, whatever type it gets.
     Int(i128),
     Float(f64),
+    /// So many times the imaginary unit.
+    Imaginary(f64),
     Bool(bool),
     /// `|x, y| body`; at least one parameter.
     Lam(Vec<LamParam>, Ast),
@@ -98,7 +100,11 @@ impl Ast {
     pub fn new(kind: AstKind, span: Span) -> Ast {
         let over = |v: &[Ast]| v.iter().map(|a| a.height).max().unwrap_or(0);
         let below = match &kind {
-            AstKind::Name(_) | AstKind::Int(_) | AstKind::Float(_) | AstKind::Bool(_) => 0,
+            AstKind::Name(_)
+            | AstKind::Int(_)
+            | AstKind::Float(_)
+            | AstKind::Imaginary(_)
+            | AstKind::Bool(_) => 0,
             AstKind::Lam(_, a) | AstKind::Unary(_, a) | AstKind::Part(a, _) => a.height,
             AstKind::Then(a, b) | AstKind::Binary(_, a, b) | AstKind::Let(_, a, b) => a.height.max(b.height),
             AstKind::Call(f, args) | AstKind::Index(f, args) => f.height.max(over(args)),
@@ -111,7 +117,11 @@ impl Ast {
     pub fn walk(&self, visit: &mut dyn FnMut(&Ast)) {
         visit(self);
         match &*self.kind {
-            AstKind::Name(_) | AstKind::Int(_) | AstKind::Float(_) | AstKind::Bool(_) => {}
+            AstKind::Name(_)
+            | AstKind::Int(_)
+            | AstKind::Float(_)
+            | AstKind::Imaginary(_)
+            | AstKind::Bool(_) => {}
             AstKind::Call(f, args) | AstKind::Index(f, args) => {
                 f.walk(visit);
                 args.iter().for_each(|a| a.walk(visit));

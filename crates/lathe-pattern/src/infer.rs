@@ -2,6 +2,7 @@
 
 mod binders;
 mod calls;
+mod complex;
 mod finish;
 
 use crate::ast::{Ast, AstKind, HEIGHT, LamParam, Pattern};
@@ -107,6 +108,7 @@ fn infer_with(
         depth: 0,
         dep: Vec::new(),
         parts: Vec::new(),
+        magnitudes: Vec::new(),
         numbers: Vec::new(),
         inlined: 0,
         open: Vec::new(),
@@ -167,6 +169,9 @@ enum ElabKind {
     Float(f64),
     Lit(ScalarValue),
     Prim(Prim),
+    Imaginary(f64),
+    /// A function of complex numbers, by its name.
+    Complex(Name),
     Part(Box<Elab>, usize),
     /// Under so many binders of this term; how deep it may nest.
     Typed(Term, u32),
@@ -189,6 +194,8 @@ struct Infer<'a> {
     dep: Vec<Name>,
     /// Parts of tuples that are not known yet: tuple, number, type of the part, place.
     parts: Vec<(Type, usize, Type, Span)>,
+    /// Of `abs`: the argument, the result, the place.
+    magnitudes: Vec<(Type, Type, Span)>,
     /// Types of literals, and what they are if nothing says so.
     numbers: Vec<(Type, Scalar)>,
     /// Nodes of funs written in place.
@@ -312,6 +319,11 @@ impl Infer<'_> {
                 self.numbers.push((ty.clone(), Scalar::F32));
                 elab(ElabKind::Float(*v), ty)
             }
+            AstKind::Imaginary(v) => {
+                let part = self.s.ty(Class::Float);
+                self.numbers.push((part.clone(), Scalar::F32));
+                elab(ElabKind::Imaginary(*v), Type::complex(part))
+            }
             AstKind::Bool(v) => elab(ElabKind::Lit(ScalarValue::boolean(*v)), Scalar::Bool.into()),
             AstKind::Name(_) => self.call(ast, &[], span),
             AstKind::Lam(params, body) => self.lambda(params, body, span, None),
@@ -408,6 +420,7 @@ impl Infer<'_> {
     /// Determines what is open by choice.
     fn choose(&mut self, choose: &mut dyn Choose, span: Span) -> Result<(), Diagnostic> {
         self.known_parts()?;
+        self.known_magnitudes(true)?;
         while let Some((tuple, n, ..)) = self.parts.first() {
             // A tuple that has this part.
             let (tuple, n) = (tuple.clone(), *n);

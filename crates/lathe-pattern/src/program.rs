@@ -10,7 +10,7 @@ use crate::parse::parse_funs;
 use crate::term::Term;
 use crate::types::{Type, TypeKind};
 use lathe_diagnostics::{Diagnostic, FileId, Span};
-use lathe_ir::Name;
+use lathe_ir::{CombineOp, Name};
 use std::collections::BTreeMap;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -28,12 +28,16 @@ pub struct Program {
     pub sizes: Vec<Name>,
     pub params: Vec<Param>,
     pub result: Type,
+    /// The whole type as it is declared: complex numbers, which `params`, `result` and `term` have as pairs, by name.
+    pub declared: Type,
     /// What a call must check: what the source says, and what inference and rewriting relied on.
     pub facts: Facts,
     /// Closed: one lambda per parameter around the body.
     pub term: Term,
     /// How deep the source's term may nest once all functions are applied.
     pub reach: u32,
+    /// What combines tuples in its reductions, where that is associative and commutative, and they start from the identity.
+    pub operators: Vec<CombineOp>,
 }
 
 impl Program {
@@ -75,16 +79,18 @@ impl Program {
         for (f, _) in typed.obligations {
             facts.learn(f);
         }
-        let params = fun.params.iter().map(|p| Param { name: p.name.clone(), ty: p.ty.clone() }).collect();
+        let params = fun.params.iter().map(|p| Param { name: p.name.clone(), ty: p.ty.in_parts() }).collect();
         Ok(Program {
             name: fun.name.clone(),
             types,
             sizes,
             params,
-            result: fun.result.clone(),
+            result: fun.result.in_parts(),
+            declared: whole,
             facts,
             term: typed.term,
             reach: typed.reach,
+            operators: Vec::new(),
         })
     }
 
@@ -122,9 +128,11 @@ impl Program {
             sizes: self.sizes.iter().filter(|n| !values.contains_key(*n)).cloned().collect(),
             params: self.params.iter().map(|p| Param { name: p.name.clone(), ty: ty(&p.ty) }).collect(),
             result: ty(&self.result),
+            declared: ty(&self.declared),
             facts: Facts::new(self.facts.all().iter().map(|f| f.map(nat))),
             term: self.term.map_types(&mut |t| ty(t), &mut |n| nat(n)),
             reach: self.reach,
+            operators: self.operators.clone(),
         }
     }
 

@@ -177,6 +177,7 @@ impl Solver {
                 self.unify(x, y)
             }
             (TypeKind::Index(n), TypeKind::Index(m)) => self.equal(n, m),
+            (TypeKind::Complex(x), TypeKind::Complex(y)) => self.unify(x, y),
             (TypeKind::Tuple(x), TypeKind::Tuple(y)) if x.len() == y.len() => {
                 x.iter().zip(y).try_for_each(|(x, y)| self.unify(x, y))
             }
@@ -216,6 +217,8 @@ impl Solver {
             Class::Any => {}
             Class::Data => return self.only_data(t),
             Class::Single if matches!(t.kind(), TypeKind::Index(_)) || scalar.is_some() => {}
+            Class::Single | Class::Scalar | Class::Number | Class::Float
+                if matches!(t.kind(), TypeKind::Complex(_)) => {}
             _ if class >= Class::Scalar && scalar.is_some_and(|s| class.admits(s)) => {}
             _ => return Err(wrong()),
         }
@@ -236,7 +239,7 @@ impl Solver {
             },
             TypeKind::Array(_, e) | TypeKind::Vector(_, e) => self.only_data(e),
             TypeKind::Tuple(ts) => ts.iter().try_for_each(|t| self.only_data(t)),
-            TypeKind::Scalar(_) | TypeKind::Var(_) | TypeKind::Index(_) => Ok(()),
+            TypeKind::Scalar(_) | TypeKind::Complex(_) | TypeKind::Var(_) | TypeKind::Index(_) => Ok(()),
         }
     }
 

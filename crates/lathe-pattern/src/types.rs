@@ -31,6 +31,8 @@ pub enum TypeKind {
     /// A data type that a dependent function takes.
     Var(Name),
     Scalar(Scalar),
+    /// A complex number with such parts. Only in what is declared and inferred: terms have pairs ([`Type::in_parts`]).
+    Complex(Type),
     /// `n` lanes that one SIMD operation works on. Elements may be tuples: then each component has lanes.
     Vector(Nat, Type),
     Array(Nat, Type),
@@ -54,6 +56,11 @@ impl Type {
 
     pub fn scalar(s: Scalar) -> Type {
         Type::new(TypeKind::Scalar(s))
+    }
+
+    /// A complex number whose parts have this type.
+    pub fn complex(part: Type) -> Type {
+        Type::new(TypeKind::Complex(part))
     }
 
     pub fn array(n: Nat, elem: Type) -> Type {
@@ -127,7 +134,7 @@ impl Type {
     /// One machine value per element: scalars, indices, and tuples of such.
     pub fn is_element(&self) -> bool {
         match self.kind() {
-            TypeKind::Scalar(_) | TypeKind::Index(_) => true,
+            TypeKind::Scalar(_) | TypeKind::Complex(_) | TypeKind::Index(_) => true,
             TypeKind::Tuple(ts) => ts.iter().all(Type::is_element),
             _ => false,
         }
@@ -137,6 +144,7 @@ impl Type {
             TypeKind::Meta(_) => true,
             TypeKind::Var(_) | TypeKind::Scalar(_) => false,
             TypeKind::Vector(n, t) | TypeKind::Array(n, t) => n.has_meta() || t.has_meta(),
+            TypeKind::Complex(t) => t.has_meta(),
             TypeKind::Tuple(ts) => ts.iter().any(Type::has_meta),
             TypeKind::Index(n) => n.has_meta(),
             TypeKind::Fun(a, b) => a.has_meta() || b.has_meta(),
@@ -159,12 +167,29 @@ impl Type {
         let kind = match self.kind() {
             TypeKind::Meta(_) | TypeKind::Var(_) => return leaf(self).unwrap_or_else(|| self.clone()),
             TypeKind::Scalar(_) => return self.clone(),
+            TypeKind::Complex(t) => TypeKind::Complex(t.map(nat, leaf)),
             TypeKind::Vector(n, t) => TypeKind::Vector(nat(n), t.map(nat, leaf)),
             TypeKind::Array(n, t) => TypeKind::Array(nat(n), t.map(nat, leaf)),
             TypeKind::Tuple(ts) => TypeKind::Tuple(ts.iter().map(|t| t.map(nat, leaf)).collect()),
             TypeKind::Index(n) => TypeKind::Index(nat(n)),
             TypeKind::Fun(a, b) => TypeKind::Fun(a.map(nat, leaf), b.map(nat, leaf)),
             TypeKind::Dep(k, x, t) => TypeKind::Dep(*k, x.clone(), t.map(nat, leaf)),
+        };
+        if kind == *self.kind() { self.clone() } else { Type::new(kind) }
+    }
+
+    /// With complex numbers as pairs of their parts, which is what terms work on.
+    pub fn in_parts(&self) -> Type {
+        let kind = match self.kind() {
+            TypeKind::Complex(t) => TypeKind::Tuple(vec![t.clone(), t.clone()]),
+            TypeKind::Vector(n, t) => TypeKind::Vector(n.clone(), t.in_parts()),
+            TypeKind::Array(n, t) => TypeKind::Array(n.clone(), t.in_parts()),
+            TypeKind::Tuple(ts) => TypeKind::Tuple(ts.iter().map(Type::in_parts).collect()),
+            TypeKind::Fun(a, b) => TypeKind::Fun(a.in_parts(), b.in_parts()),
+            TypeKind::Dep(k, x, t) => TypeKind::Dep(*k, x.clone(), t.in_parts()),
+            TypeKind::Meta(_) | TypeKind::Var(_) | TypeKind::Scalar(_) | TypeKind::Index(_) => {
+                return self.clone();
+            }
         };
         if kind == *self.kind() { self.clone() } else { Type::new(kind) }
     }
@@ -246,6 +271,10 @@ impl fmt::Display for Type {
             TypeKind::Meta(n) => write!(f, "?t{n}"),
             TypeKind::Var(n) => f.write_str(n),
             TypeKind::Scalar(s) => write!(f, "{s}"),
+            TypeKind::Complex(t) => match t.as_scalar().and_then(lathe_ir::Type::complex) {
+                Some(named) => write!(f, "{named}"),
+                None => write!(f, "complex<{t}>"),
+            },
             TypeKind::Vector(n, t) => write!(f, "vector<{t}, {n}>"),
             TypeKind::Index(n) => write!(f, "idx<{n}>"),
             TypeKind::Tuple(ts) => {

@@ -134,6 +134,7 @@ pub fn element_type(t: &Type) -> Option<IrType> {
     match t.kind() {
         TypeKind::Scalar(s) => Some((*s).into()),
         TypeKind::Index(_) => Some(IrType::INDEX),
+        TypeKind::Complex(t) => IrType::complex(t.as_scalar()?),
         TypeKind::Tuple(ts) => Some(IrType::Tuple(ts.iter().map(element_type).collect::<Option<_>>()?)),
         _ => None,
     }

@@ -807,6 +807,30 @@ def a_fork_is_refused():
     assert b.numpy().tolist() == [1] * 4
 
 
+def complex_numbers_lie_in_buffers():
+    devices, rng = opened(), np.random.default_rng(5)
+    for dtype, name in (np.complex64, "c64"), (np.complex128, "c128"):
+        if name == "c128" and "f64" not in devices[0].info.features:
+            continue
+        near = 1e-4 if name == "c64" else 1e-12
+        z, w = ((rng.standard_normal(s) + 1j * rng.standard_normal(s)).astype(dtype) for s in ((33, 65), (65, 17)))
+        turn = lathe.kernel(f"kernel turn(a: {name}, x: {name}[M, N]) -> (y: {name}[M, N]) {{ y[i, j] = a * x[i, j] / (x[i, j] + 2.0i) }}")
+        both = lathe.kernel(f"""kernel both(A: {name}[M, K], B: {name}[K, N]) -> (C: {name}[M, N], s: {name}[M]) {{
+            C[i, j] = sum[k](A[i, k] * B[k, j])
+            s[i] = sum[k](conj(A[i, k]) * A[i, k])
+        }}""")
+        X, Y = Buffer(devices, z), Buffer.empty(devices, z.shape, dtype)
+        devices[0].launch(turn, Buffer(devices, np.array(1 - 2j, dtype)), X, Y)
+        np.testing.assert_allclose(Y.numpy(), (1 - 2j) * z / (z + 2j), rtol=near, atol=near)
+        B, C, s = Buffer(devices, w), Buffer.empty(devices, (33, 17), dtype), Buffer.empty(devices, 33, dtype)
+        for options in {}, {"strategy": "naive"}:
+            devices[0].launch(both, X, B, C, s, **options)
+            np.testing.assert_allclose(C.numpy(), z @ w, rtol=near, atol=near * 10)
+            np.testing.assert_allclose(s.numpy(), (z.conj() * z).sum(1), rtol=near, atol=near * 10)
+        with refused(lathe.DtypeError, "E0809", name):
+            devices[0].launch(turn, Buffer(devices, np.array(1, z.real.dtype)), X, Y)
+
+
 def programs(module):
     """The programs of a module, in order."""
     return [f for name, f in list(vars(module).items())

@@ -3,16 +3,33 @@
 use crate::ast::{self, ExprKind, Ident, StmtKind};
 use crate::parse;
 use lathe_diagnostics::{Diagnostic, Span};
-use lathe_ir::Function;
+use lathe_ir::{CombineOp, Function, Module, ReduceOp};
 use lathe_pattern::ast::FunAst;
-use lathe_pattern::{Nat, Program, Type, TypeKind, library, lower};
+use lathe_pattern::lower::{lower, lower_declaring};
+use lathe_pattern::{Nat, Program, Type, TypeKind, library};
+use lathe_prove::operator::{Which, elements, law};
 
-/// The fun by the strategy `naive` of the library: what it means, as a tree.
+/// The fun by the strategy `naive` of the library: what it means, as a tree. From here on it has the operators that
+/// combine tuples in its reductions, as far as laws that allow any order hold for them, as they would have to be declared.
 ///
 /// # Errors
 /// What the translation does not do, with the place.
-pub fn reference(p: &Program) -> Result<Function, Diagnostic> {
-    let (low, _) = library::transform(p, "naive")?;
+pub fn reference(p: &mut Program) -> Result<Function, Diagnostic> {
+    let (mut low, _) = library::transform(p, "naive")?;
+    let (func, operators) = lower_declaring(&low)?;
+    if operators.is_empty() {
+        return Ok(func);
+    }
+    let mut module = Module::default();
+    module.ops.extend(operators.iter().map(|o| (o.name.clone(), o.clone())));
+    let holds = |o: &CombineOp| {
+        let (op, types) = (ReduceOp::User(o.name.clone()), [o.ty.clone()]);
+        let combined = elements(&module, &func, &op, &types);
+        let mut laws = [Which::Associative, Which::Commutative, Which::Identity].into_iter();
+        laws.all(|which| law(&module, &op, &types, which, &combined).is_ok())
+    };
+    p.operators = operators.into_iter().filter(holds).collect();
+    low.operators.clone_from(&p.operators);
     lower(&low)
 }
 
@@ -83,6 +100,7 @@ fn of_type(t: &Type, span: Span) -> Option<ast::Type> {
     let name = |n: &str| ast::TypeKind::Name(Ident { text: n.to_string(), span }, Vec::new());
     let kind = match elem.kind() {
         TypeKind::Scalar(s) => name(s.name()),
+        TypeKind::Complex(_) => name(&elem.to_string()),
         TypeKind::Index(_) => name("index"),
         TypeKind::Tuple(ts) => {
             ast::TypeKind::Tuple(ts.iter().map(|t| of_type(t, span)).collect::<Option<Vec<_>>>()?)

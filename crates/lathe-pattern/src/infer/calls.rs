@@ -45,6 +45,9 @@ impl Infer<'_> {
         if self.env.sizes.contains_key(name) || self.dep.contains(name) {
             return self.apply_prim(Prim::NatValue(Nat::var(name)), args, span);
         }
+        if let Some(e) = self.complex_function(name, args, f.span) {
+            return self.apply(e, args, span);
+        }
         if &**name == "pad"
             && let [l, r, h, rest @ ..] = args
             && matches!(&*h.kind, AstKind::Lam(..))
@@ -90,7 +93,7 @@ impl Infer<'_> {
         }
         let term =
             p.term.map_types(&mut |t| t.map(&mut |n| replace(n), &mut |t| open(t)), &mut |n| replace(n));
-        let ty = term.ty().clone();
+        let ty = p.declared.map(&mut |n| replace(n), &mut |t| open(t));
         Ok(Elab { kind: ElabKind::Typed(term, p.reach), ty, span })
     }
 

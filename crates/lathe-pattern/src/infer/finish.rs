@@ -5,6 +5,7 @@ use super::*;
 impl Infer<'_> {
     /// Looks into tuples that became known.
     pub(super) fn known_parts(&mut self) -> Result<(), Diagnostic> {
+        self.known_magnitudes(false)?;
         let mut wait = Vec::new();
         for (tuple, n, ty, span) in std::mem::take(&mut self.parts) {
             match self.s.head(&tuple).kind().clone() {
@@ -37,6 +38,7 @@ impl Infer<'_> {
                 break;
             }
         }
+        self.known_magnitudes(true)?;
         for (t, s) in std::mem::take(&mut self.numbers) {
             self.s.default_to(&t, s);
         }
@@ -55,7 +57,7 @@ impl Infer<'_> {
             let text = format!("the type `{k}` is not determined");
             return Err(Diagnostic::error(codes::UNDETERMINED, text).at(span, "nothing says more"));
         }
-        Ok(k)
+        Ok(k.in_parts())
     }
 
     /// The typed term, `depth` binders inside.
@@ -65,6 +67,7 @@ impl Infer<'_> {
             ElabKind::Bound(level) => Term::bound(depth - 1 - level, ty()?),
             ElabKind::Free(n) => Term::free(n, ty()?),
             ElabKind::Lam(x, from, b) => Term::lam(x, self.known(from, e.span)?, self.finish(b, depth + 1)?),
+            ElabKind::App(f, a) if let Some(t) = self.beside_literal(f, a, depth)? => t,
             ElabKind::App(f, a) => {
                 let (f, a) = (self.finish(f, depth)?, self.finish(a, depth)?);
                 // A fun that is written in place is applied at once.
@@ -94,6 +97,14 @@ impl Infer<'_> {
                     Diagnostic::error(codes::ARGUMENTS, "no such argument").at(e.span, "here")
                 })?
             }
+            ElabKind::Int(v) if let Some(s) = self.complex_part(&e.ty) => {
+                complex::literal(s, [*v as f64, 0.0])
+            }
+            ElabKind::Float(v) if let Some(s) = self.complex_part(&e.ty) => complex::literal(s, [*v, 0.0]),
+            ElabKind::Imaginary(v) => {
+                self.known(&e.ty, e.span)?;
+                complex::literal(self.complex_part(&e.ty).unwrap_or(Scalar::F32), [0.0, *v])
+            }
             ElabKind::Int(v) => {
                 let s = ty()?.as_scalar().unwrap_or(Scalar::I32);
                 let value = if s.is_float() {
@@ -109,6 +120,8 @@ impl Infer<'_> {
             }
             ElabKind::Float(v) => Term::lit(ScalarValue::float(ty()?.as_scalar().unwrap_or(Scalar::F32), *v)),
             ElabKind::Lit(v) => Term::lit(*v),
+            ElabKind::Complex(name) => complex::function(name, &self.declared_at(e)?, e.span)?,
+            ElabKind::Prim(p) if let Some(t) = complex::primitive(p, &self.declared_at(e)?, e.span)? => t,
             ElabKind::Prim(p) => Term::prim(p.map_nats(&mut |n| self.s.known_nat(n)), ty()?),
             ElabKind::Part(p, n) => {
                 let p = self.finish(p, depth)?;
@@ -126,7 +139,7 @@ impl Infer<'_> {
                     let mut open = None;
                     let known = t.map_types(
                         &mut |t| {
-                            let k = self.s.known(t);
+                            let k = self.s.known(t).in_parts();
                             if k.has_meta() {
                                 open = Some(k.clone());
                             }

@@ -9,9 +9,10 @@ use crate::nat::Nat;
 use crate::prim::{FoldKind, Prim};
 use crate::term::{Term, TermKind};
 use crate::types::{Type, TypeKind};
+use crate::value::element_type;
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::names::Role;
-use lathe_ir::{Executor, Space, build};
+use lathe_ir::{Executor, ReduceOp, Space, build};
 
 type Done = Result<(), Diagnostic>;
 
@@ -136,6 +137,23 @@ impl Lower<'_> {
         let space = self.accumulator_space(result, space);
         let xs = self.array(&args[2])?;
         self.places = places.clone();
+        if space == Space::Register
+            && let Some(op) = self.operator(&args[0], &args[1], result)
+            && let Some(elem) = element_type(result)
+        {
+            let acc = self.allocate_whole("acc", elem);
+            let storage = Storage::Buffer(acc.clone());
+            self.start(&args[1], &storage, &params[1])?;
+            self.places = places;
+            let at = xs.at.clone();
+            self.over(&hint(&args[0]), &xs, executor(kind), |l, i| {
+                let x = at(l, i)?;
+                let value = l.number(&x)?;
+                l.combine(&acc, ReduceOp::User(op), value);
+                Ok(())
+            })?;
+            return Ok(self.read_buffers(&storage, result, Vec::new()));
+        }
         let storage = self.allocate("acc", result, space, &mut Vec::new())?;
         self.start(&args[1], &storage, &params[1])?;
         self.places = places.clone();
@@ -156,15 +174,8 @@ impl Lower<'_> {
         ty: &Type,
         space: Space,
     ) -> Done {
-        let hint = match op {
-            Arg::Term(t, _) => match t.as_lam().map(|b| b.kind().clone()) {
-                Some(TermKind::Lam(h, _)) if &*h != "_" => h.to_string(),
-                _ => "k".to_string(),
-            },
-            _ => "k".to_string(),
-        };
         let at = xs.at.clone();
-        self.over(&hint, xs, executor(kind), |l, i| {
+        self.over(&hint(op), xs, executor(kind), |l, i| {
             let x = at(l, i)?;
             l.step(op, storage, place, ty, space, Some(x))
         })
@@ -407,6 +418,17 @@ impl Lower<'_> {
 /// Whether no element is left after whole vectors.
 fn l_is_multiple(l: &Lower, rest: &Nat, w: &Nat, n: &Nat) -> bool {
     rest.is_zero() || l.indices.divides(w, n) || l.indices.expr(rest) == build::index(0)
+}
+
+/// The name of the loop of a reduction: what its operator calls elements.
+fn hint(op: &Arg) -> String {
+    match op {
+        Arg::Term(t, _) => match t.as_lam().map(|b| b.kind().clone()) {
+            Some(TermKind::Lam(h, _)) if &*h != "_" => h.to_string(),
+            _ => "k".to_string(),
+        },
+        _ => "k".to_string(),
+    }
 }
 
 /// A variable, or a part of one.

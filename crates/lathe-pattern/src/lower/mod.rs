@@ -12,6 +12,7 @@
 //! * accumulators of numbers are registers; those of arrays are on the stack if their sizes are constant
 //!   and in ordinary memory otherwise, unless `reduceSeqIn(space, …)` says where;
 //! * a reduction that starts from the place that it goes to accumulates there;
+//! * the accumulator of a tuple is one buffer where one of the program's operators combines its parts, and else one for each;
 //! * an operator that reads its accumulator elsewhere than it writes works on a second copy;
 //! * `mapVec(w)` takes whole vectors first, and one masked vector for what is left.
 
@@ -20,6 +21,7 @@ mod computes;
 mod hazard;
 mod index;
 mod loops;
+mod operator;
 mod read;
 mod select;
 mod store;
@@ -37,8 +39,8 @@ use index::Indices;
 use lathe_diagnostics::{Code, Diagnostic, Places};
 use lathe_ir::stmt::block::Item;
 use lathe_ir::{
-    Access, Binder, Executor, Expr, Function, Loop, Mode, Module, Name, Param, ParamKind, Scalar, Space,
-    Stage, Stmt, StmtKind, build, names,
+    Access, Binder, CombineOp, Executor, Expr, Function, Loop, Mode, Module, Name, Param, ParamKind, Scalar,
+    Space, Stage, Stmt, StmtKind, build, names,
 };
 use lathe_poly::simplify;
 use std::collections::BTreeMap;
@@ -58,6 +60,8 @@ struct Lower<'a> {
     /// Padded arrays that are read as they are: each needs an element.
     padded: Vec<Nat>,
     places: Places,
+    /// New operators, where they are asked for.
+    declared: Option<Vec<CombineOp>>,
 }
 
 fn error(code: Code, text: String, places: &Places) -> Diagnostic {
@@ -67,6 +71,28 @@ fn error(code: Code, text: String, places: &Places) -> Diagnostic {
 /// The function of a program all of whose computations are low-level. Its parameters are the program's,
 /// then the result: `out`, or `out.0`, `out.1`, … for the parts of a tuple.
 pub fn lower(p: &Program) -> Result<Function, Diagnostic> {
+    translated(p, None).map(|f| f.0)
+}
+
+/// As [`lower`], with operators for the reductions of tuples whose parts depend on each other. They declare what a
+/// reduction in any order needs: whoever puts them into [`Program::operators`] has found out that it holds.
+pub fn lower_declaring(p: &Program) -> Result<(Function, Vec<CombineOp>), Diagnostic> {
+    translated(p, Some(Vec::new()))
+}
+
+/// A module with that function alone, and the program's operators.
+pub fn lower_to_module(p: &Program) -> Result<Module, Diagnostic> {
+    let f = lower(p)?;
+    let mut m = Module::default();
+    m.functions.insert(f.name.clone(), f);
+    m.ops.extend(p.operators.iter().map(|o| (o.name.clone(), o.clone())));
+    Ok(m)
+}
+
+fn translated(
+    p: &Program,
+    declared: Option<Vec<CombineOp>>,
+) -> Result<(Function, Vec<CombineOp>), Diagnostic> {
     let func = Function::empty(&p.name, Stage::Scheduled);
     let mut l = Lower {
         program: p,
@@ -78,17 +104,10 @@ pub fn lower(p: &Program) -> Result<Function, Diagnostic> {
         labels: BTreeMap::new(),
         padded: Vec::new(),
         places: Places::none(),
+        declared,
     };
     l.function()?;
-    Ok(l.func)
-}
-
-/// A module with that function alone.
-pub fn lower_to_module(p: &Program) -> Result<Module, Diagnostic> {
-    let f = lower(p)?;
-    let mut m = Module::default();
-    m.functions.insert(f.name.clone(), f);
-    Ok(m)
+    Ok((l.func, l.declared.unwrap_or_default()))
 }
 
 impl Lower<'_> {
@@ -99,19 +118,22 @@ impl Lower<'_> {
             self.func.sizes.push(b);
         }
         let mut args = Vec::new();
+        let mut declared = self.program.declared.clone();
         for p in self.program.params.clone() {
-            args.push(Arg::View(self.parameter(&p.name, &p.ty)?));
+            let Some((ty, rest)) = declared.as_fun().map(|(a, b)| (a.clone(), b.clone())) else { break };
+            args.push(Arg::View(self.parameter(&p.name, &ty)?));
+            declared = rest;
         }
-        let results: Vec<(String, Type)> = match self.program.result.kind() {
-            TypeKind::Tuple(ts) if element_type(&self.program.result).is_none() => {
+        let results: Vec<(String, Type)> = match declared.kind() {
+            TypeKind::Tuple(ts) if element_type(&declared).is_none() => {
                 ts.iter().enumerate().map(|(n, t)| (format!("out.{n}"), t.clone())).collect()
             }
-            _ => vec![("out".to_string(), self.program.result.clone())],
+            _ => vec![("out".to_string(), declared)],
         };
         let mut places = Vec::new();
         for (name, ty) in &results {
             let s = self.outer(name, ty, Mode::Out)?;
-            places.push(Lower::place(&s, ty, Vec::new()));
+            places.push(Lower::place(&s, &ty.in_parts(), Vec::new()));
         }
         let out = if results.len() == 1 && results[0].0 == "out" {
             places.remove(0)
@@ -127,7 +149,7 @@ impl Lower<'_> {
         Ok(())
     }
 
-    /// A parameter that is an array (or a tuple): one buffer.
+    /// A parameter that is an array (or a tuple): one buffer, of elements as they are declared.
     fn outer(&mut self, name: &str, ty: &Type, mode: Mode) -> Result<Storage, Diagnostic> {
         let (mut sizes, mut elem) = (Vec::new(), ty);
         while let TypeKind::Array(n, e) = elem.kind() {
@@ -152,7 +174,7 @@ impl Lower<'_> {
         };
         let Some(s) = scalar else {
             let storage = self.outer(name, ty, Mode::In)?;
-            return Ok(self.read_storage(&storage, ty));
+            return Ok(self.read_storage(&storage, &ty.in_parts()));
         };
         let b = self.func.fresh_var(name, s);
         let v = build::var(&b);

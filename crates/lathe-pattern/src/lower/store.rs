@@ -138,7 +138,7 @@ impl Lower<'_> {
             View::Tuple(parts) => {
                 let parts = parts.iter().map(|p| self.number(p)).collect::<Result<Vec<_>, _>>()?;
                 let ty = lathe_ir::Type::Tuple(parts.iter().map(|p| p.ty().clone()).collect());
-                Ok(build::aggregate(ty, parts))
+                Ok(whole(&parts, &ty).unwrap_or_else(|| build::aggregate(ty, parts)))
             }
             View::Array(_) => Err(self.refuse(codes::NOT_STORED, "an array is used as a number")),
         }
@@ -201,10 +201,8 @@ impl Lower<'_> {
 
     pub(super) fn store(&mut self, b: &Arc<Buffer>, at: &[Nat], value: Expr) {
         let target = self.access(b, at);
-        let count = self.labels.entry(b.name.clone()).or_insert(0);
-        *count += 1;
-        let label =
-            Label::new(if *count == 1 { b.name.to_string() } else { Role::Staged.numbered(&b.name, *count) });
+        let value = of_type(value, &b.elem);
+        let label = self.next_label(b);
         let instance = self.loops.iter().map(|l| l.1.clone()).collect();
         // `a = a + e` is said as a reduction, which later steps know more about.
         if let ExprKind::Binary(op, x, e) = value.kind()
@@ -220,9 +218,51 @@ impl Lower<'_> {
         self.emit(StmtKind::Store(Store::new(label, instance, target, value)));
     }
 
+    fn next_label(&mut self, b: &Arc<Buffer>) -> Label {
+        let count = self.labels.entry(b.name.clone()).or_insert(0);
+        *count += 1;
+        Label::new(if *count == 1 { b.name.to_string() } else { Role::Staged.numbered(&b.name, *count) })
+    }
+
+    /// Combines a value into an accumulator.
+    pub(super) fn combine(&mut self, acc: &Arc<Buffer>, op: ReduceOp, value: Expr) {
+        let (targets, values) = (vec![self.access(acc, &[])], vec![value]);
+        let label = self.next_label(acc);
+        let instance = self.loops.iter().map(|l| l.1.clone()).collect();
+        self.emit(StmtKind::Reduce(Reduce {
+            label,
+            instance,
+            op,
+            targets,
+            values,
+            licence: false,
+            contract: false,
+        }));
+    }
+
     pub(super) fn refuse(&self, code: lathe_diagnostics::Code, text: impl Into<String>) -> Diagnostic {
         error(code, text.into(), &self.places)
     }
+}
+
+/// What was loaded as a whole and taken apart.
+fn whole(parts: &[Expr], ty: &lathe_ir::Type) -> Option<Expr> {
+    let of = |n: usize, p: &Expr| match p.kind() {
+        ExprKind::Field(e, m) if *m as usize == n && e.ty() == ty => Some(e.clone()),
+        _ => None,
+    };
+    let first = of(0, parts.first()?)?;
+    parts.iter().enumerate().all(|(n, p)| of(n, p).as_ref() == Some(&first)).then_some(first)
+}
+
+/// A value whose parts are in memory of this type: pairs are stored as complex numbers where these are declared.
+fn of_type(e: Expr, ty: &lathe_ir::Type) -> Expr {
+    if e.ty() == ty {
+        return e;
+    }
+    let parts = ty.fields().into_iter().enumerate();
+    let parts = parts.map(|(n, t)| of_type(build::field(e.clone(), n as u32), &t)).collect();
+    build::aggregate(ty.clone(), parts)
 }
 
 fn reduction(op: BinOp) -> Option<ReduceOp> {

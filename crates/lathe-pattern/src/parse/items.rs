@@ -33,6 +33,8 @@ impl Parser<'_, '_> {
             let n = self.ident()?;
             match (&*n, Scalar::from_name(&n)) {
                 (_, Some(s)) => Type::scalar(s),
+                ("c64", _) => Type::complex(Scalar::F32.into()),
+                ("c128", _) => Type::complex(Scalar::F64.into()),
                 ("idx", _) => {
                     // A comparison would end at `>`.
                     Type::index(self.inside("<", ">", |p| nat_of(&p.sum()?))?)
@@ -49,12 +51,7 @@ impl Parser<'_, '_> {
                 _ => {
                     return Err(Diagnostic::error(codes::UNKNOWN, format!("there is no type `{n}`"))
                         .at(span, "unknown type")
-                        .help(match &*n {
-                            "c64" | "c128" => {
-                                "complex numbers are types of kernels: write a `kernel`, or the parts as a tuple `(f64, f64)`"
-                            }
-                            _ => "types are scalars, `idx<N>`, tuples `(f32, i32)`, and arrays of these: `f32[N]`",
-                        }));
+                        .help("types are scalars, complex numbers `c64` and `c128`, `idx<N>`, tuples `(f32, i32)`, and arrays of these: `f32[N]`"));
                 }
             }
         };

@@ -122,6 +122,7 @@ impl Parser<'_, '_> {
                 self.advance();
                 AstKind::Int(v.into())
             }
+            _ if let Some(v) = self.imaginary()? => AstKind::Imaginary(v),
             _ => match self.numeral(false)? {
                 Some(Number::Int(v)) => AstKind::Int(v.into()),
                 Some(Number::Float(v)) => AstKind::Float(v),

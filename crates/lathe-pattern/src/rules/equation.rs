@@ -266,6 +266,7 @@ impl Equation {
                 }
             }
             AstKind::Let(..) => wrong(p.span, "`let` cannot be matched"),
+            AstKind::Imaginary(_) => wrong(p.span, "a complex number is a pair of its parts"),
             AstKind::Name(_) | AstKind::Int(_) | AstKind::Float(_) | AstKind::Bool(_) => Ok(()),
         }
     }
@@ -344,7 +345,7 @@ impl Equation {
                 let args: Vec<&Ast> = args[taken..].iter().collect();
                 self.saturated(&prim, &args, t, scope, b)
             }
-            AstKind::Let(..) => false,
+            AstKind::Let(..) | AstKind::Imaginary(_) => false,
         }
     }
 

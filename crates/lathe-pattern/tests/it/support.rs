@@ -55,8 +55,12 @@ pub fn lowered(p: &Program) -> Module {
 pub fn interpret(p: &Program, m: &Module, s: &Sizes, args: &[Value], order: Order) -> Vec<ArrayValue> {
     let f = &m.functions[&p.name];
     let mut all: Vec<ArrayValue> = Vec::new();
-    for (q, v) in p.params.iter().zip(args) {
-        all.push(array(v, &q.ty, s));
+    // Complex numbers are in memory what they are declared as.
+    let mut declared = p.declared.clone();
+    for v in args {
+        let Some((from, to)) = declared.as_fun().map(|(a, b)| (a.clone(), b.clone())) else { break };
+        all.push(array(v, &from, s));
+        declared = to;
     }
     let ids: std::collections::HashMap<_, _> =
         f.sizes.iter().map(|b| (b.id, s.get(&b.name).copied().unwrap())).collect();

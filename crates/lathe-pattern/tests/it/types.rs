@@ -258,3 +258,25 @@ fn bad_terms_are_refused_with_a_place() {
     assert_eq!(bad(&doubled).code.0, "E1101");
     assert!(programs(FileId(0), "").unwrap().is_empty());
 }
+
+#[test]
+fn complex_numbers_have_arithmetic_and_no_order() {
+    for (text, code) in [
+        ("fun f(x: c64[N]) -> bool[N] = x |> map(|z| z < z)", "E1104"),
+        ("fun f(x: c64[N]) -> c64 = x |> reduce(max, 0)", "E1104"),
+        ("fun f(x: c64[N]) -> f32[N] = x |> map(|z| f32(z))", "E1104"),
+        ("fun f(x: c64[N]) -> c64[N] = x |> map(|z| erf(z))", "E1104"),
+        ("fun f(x: c64[N]) -> c64[N] = x |> map(abs)", "E1104"),
+        ("fun f(x: c64[N], y: c128[N]) -> c64[N] = zip(x, y) |> map(|(a, b)| a * b)", "E1104"),
+        ("fun f(x: c64[N], y: f32[N]) -> c64[N] = zip(x, y) |> map(|(a, b)| a * b)", "E1104"),
+        ("fun f(x: f32[N]) -> f32[N] = x |> map(|a| real(a))", "E1104"),
+        ("fun f(x: i32[N]) -> c64[N] = x |> map(|a| complex(a, a))", "E1104"),
+        ("fun f(x: c64[N]) -> c64[N] = x |> map(|z| z % z)", "E1104"),
+        ("fun f(x: f32[N]) -> f32[N] = x |> map(|a| a * 2.0i)", "E1104"),
+    ] {
+        assert_eq!(bad(text).code.0, code, "{text}");
+    }
+    good("fun f(x: c64[M, N]) -> f32[M, N] = x |> map(map(|z| abs(z) * real(z) + abs(abs(imag(z)))))");
+    good("fun f(x: c128[N]) -> c128[N] = x |> map(|z| 2.0i * z - 1i + 3)");
+    good("fun f(x: (c64, f32)[N], w: c64) -> c64[N] = x |> map(|(z, r)| conj(z) * c64(r) + w * exp(z))");
+}

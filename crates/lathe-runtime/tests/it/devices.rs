@@ -195,7 +195,7 @@ fn opencl() -> Engine {
 
 #[test]
 fn kernels_of_the_file_tests() {
-    let all: [(&str, &[&[i64]]); 10] = [
+    let all: [(&str, &[&[i64]]); 11] = [
         ("partial_blocks", &[&[1], &[0], &[127], &[128], &[1000]]),
         ("backwards", &[&[0], &[1], &[33], &[100]]),
         ("shared", &[&[8, 8], &[1, 1], &[35, 50], &[0, 3]]),
@@ -206,6 +206,7 @@ fn kernels_of_the_file_tests() {
         ("dealt_out", &[&[3, 4], &[7, 300], &[400, 1]]),
         ("barriers_of_the_user", &[&[1], &[3]]),
         ("spilled", &[&[3, 4], &[1, 1], &[5, 300]]),
+        ("complex_numbers", &[&[0], &[1], &[64], &[300]]),
     ];
     for (name, sizes) in all {
         agree(&tree(name), sizes);
