@@ -34,7 +34,7 @@ static int32_t wait_for_others(void *ctx) {
 }
 
 static int32_t gemm_call(const lathe_array *A, const lathe_array *B, const lathe_array *C) {
-    const lathe_runtime runtime = {LATHE_ABI_VERSION, 0, serial, take, give_back, wait_for_others};
+    const lathe_runtime runtime = {LATHE_ABI_VERSION, 0, serial, take, give_back, wait_for_others, 0};
     const lathe_array arguments[] = {*A, *B, *C};
     return gemm(&runtime, arguments);
 }

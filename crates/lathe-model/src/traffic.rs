@@ -213,8 +213,8 @@ impl Traffic<'_> {
         let of = |r: &Region| {
             let last = crate::accesses::innermost(&r.buffer)?;
             let moves = |s: &Span| s.terms.iter().any(|t| t.0 == l.binder.id);
-            // Each has rows of its own, or all have the same.
-            let others = |d: &usize| *d != last && r.dims[*d].as_ref().is_none_or(moves);
+            // Each has rows of its own, or all have the same, or data say which: then every write may find another's line.
+            let others = |d: &usize| *d != last && r.dims[*d].as_ref().is_some_and(moves);
             let span = r.dims[last].as_ref().filter(|s| moves(s))?;
             if (0..r.dims.len()).any(|d| others(&d)) {
                 return None;
@@ -224,9 +224,9 @@ impl Traffic<'_> {
                 let begins = |k: i64, step: i64| k.saturating_mul(step).saturating_mul(bytes) % line != 0;
                 s.terms.iter().any(|t| begins(t.1, if t.0 == l.binder.id { l.step } else { 1 }))
             };
-            let wide = |d: usize| r.dims[d].as_ref().map_or(1.0, |s| s.hi as f64 - s.lo as f64 + 1.0);
-            let rows: f64 = (0..r.dims.len()).filter(|d| *d != last).map(wide).product();
-            within(span).then_some(rows)
+            let mut rest = (0..r.dims.len()).filter(|d| *d != last).map(|d| r.dims[d].as_ref());
+            let rows = rest.try_fold(1.0, |n, s| s.map(|s| n * (s.hi as f64 - s.lo as f64 + 1.0)));
+            within(span).then_some(rows.unwrap_or(r.points))
         };
         regions.iter().filter(|r| r.weight > 1.0).filter_map(of).sum()
     }

@@ -264,6 +264,24 @@ fn lines_that_several_threads_write_are_slow() {
     }
 }
 
+/// Rows that data choose are those of all threads: every write may find the line of another one.
+#[test]
+fn lines_of_rows_that_data_choose_are_shared() {
+    let tree = |columns: u64| {
+        format!(
+            "func f(N)(at: in i64[N], A: in f64[N, 1024], B: inout f64[32, 1024]) stage scheduled {{
+               for o in 0..16 cpu {{ for n in 0..N {{ for j in 0..{columns} {{
+                 'B'[o, n, j]: B[index(at[n]!), o * {columns} + j]? = A[n, o * {columns} + j]! * 3.0:f64 }} }} }}
+             }}"
+        )
+    };
+    let cost =
+        |threads, columns| on(&Machine { threads, ..machine() }, &tree(columns), &[("N", 2000)]).traffic;
+    let expected = 2000.0 * 16.0 * machine().costs.contended;
+    assert!(cost(16, 1) - cost(1, 1) > 0.9 * expected, "{} {} {expected}", cost(16, 1), cost(1, 1));
+    assert!(cost(16, 8) < cost(1, 8), "whole lines are nobody else's: {} {}", cost(16, 8), cost(1, 8));
+}
+
 /// Many short loops on threads take longer the more threads there are.
 #[test]
 fn forks_and_joins_take_as_long_as_there_are_threads() {

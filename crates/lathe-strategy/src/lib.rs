@@ -33,6 +33,6 @@ pub use parse::{parse_definitions, parse_strategy};
 pub use plan::{Plan, Version, plan};
 pub use rewrite::{Applied, Outcome, replay_nodes, rewrite};
 pub use rooted::Rooted;
-pub use run::{Trace, replay, replay_step, run};
+pub use run::{Trace, go_on, replay, replay_step, run};
 pub use syntax::{ArgValue, Argument, Definition, RuleSignature, Strategy};
 pub use tree::{Location, StepArg, Tree, digest, hexadecimal};

@@ -48,14 +48,27 @@ pub fn run<T: Tree + 'static>(
     strategy: &Strategy,
     tree: T,
 ) -> Result<(T, Trace<T>), Refusal> {
+    let (tree, mut trace) = go_on(context, strategy, tree)?;
+    if let (Some(first), Some(tree)) = (trace.steps.first_mut(), trace.trees.first()) {
+        tree.owes().into_iter().for_each(|o| first.oblige(o));
+    }
+    Ok((tree, trace))
+}
+
+/// As [`run`], on what a run left: what the tree owes before any step stands in the first step of that one.
+///
+/// # Errors
+/// As [`run`].
+pub fn go_on<T: Tree + 'static>(
+    context: &Context,
+    strategy: &Strategy,
+    tree: T,
+) -> Result<(T, Trace<T>), Refusal> {
     let out = rewrite(context, &vocabulary(&tree), strategy, Rooted::new(tree), Log::default())?;
     let mut trace = Trace { steps: Vec::new(), trees: Vec::new() };
     for (evidence, before) in out.state.steps() {
         trace.steps.push(evidence.clone());
         trace.trees.push(before.clone());
-    }
-    if let (Some(first), Some(tree)) = (trace.steps.first_mut(), trace.trees.first()) {
-        tree.owes().into_iter().for_each(|o| first.oblige(o));
     }
     Ok(((*out.tree.tree).clone(), trace))
 }

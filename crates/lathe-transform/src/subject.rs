@@ -104,7 +104,7 @@ pub fn go_on(
     context: &Context,
     strategy: &Strategy,
 ) -> Result<(Subject, Trace<Subject>), Refusal> {
-    lathe_strategy::run(context, strategy, subject.clone())
+    lathe_strategy::go_on(context, strategy, subject.clone())
 }
 
 fn open() -> Strategy {

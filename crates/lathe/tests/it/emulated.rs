@@ -117,7 +117,10 @@ fn numbers(ty: &Type, bytes: &[u8]) -> Vec<u64> {
 
 /// What the header calls the kernel.
 fn symbol(header: &str) -> &str {
-    let line = header.lines().find(|l| l.ends_with("(const lathe_runtime *rt, const lathe_array *args);"));
+    let line = header
+        .lines()
+        .filter(|l| !l.starts_with("typedef"))
+        .find(|l| l.ends_with("(const lathe_runtime *rt, const lathe_array *args);"));
     let line = line.expect("a declaration");
     line.trim_start_matches("int32_t ").split('(').next().expect("a name")
 }
