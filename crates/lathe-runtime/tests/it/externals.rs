@@ -153,7 +153,7 @@ fn slices_and_scalars_in_loops_on_threads() {
             100.0 + 2.0 * sum * i as f64 + i as f64 + 1.0
         })
         .collect();
-    results(&text, || vec![array(&[9, 3], a), array(&[9], |_| 100.0)], &want);
+    results(text, || vec![array(&[9, 3], a), array(&[9], |_| 100.0)], &want);
     let slice = "func f(N, K)(x: in f64[K], w: in f64[N], s: inout f64[K]) stage scheduled {
       check K == 2 * N + 1, \"E1\", \"twice\"
       alloc y: f64[N]
