@@ -48,7 +48,7 @@ fn each_construct_has_a_tag() {
         ("'A': A[0] = reinterpret(B, f32, 4)[0]", &["view.reinterpret"]),
         ("'A': A[0] = call twice(A[1]):f32", &["stmt.call"]),
         ("'A': A[0] = global(g)[1]", &["view.global"]),
-        ("'A': A[0] = call noise():f32", &["stmt.call", "form.external"]),
+        ("'A': A[0] = call noise():f32", &["form.external_value"]),
         (
             "'A': A[0] = deref(address(global(g)[0]), c):f32[1]",
             &["view.deref", "type.u64", "view.global", "form.address"],
