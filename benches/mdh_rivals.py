@@ -81,15 +81,16 @@ def search(name, threads):
 def by_metaschedule(name, define):
     """The best of what MetaSchedule measured."""
     def make(ins, outs, threads):
-        os.sched_setaffinity(0, CPUS)
-        only_own_intrinsics()
-        import tvm
-        from tvm.s_tir import meta_schedule as ms
+        # Importing TVM takes seconds: first whether there is anything to compile.
         used = next((t for t in (threads, 3 - threads) if searched(name, t)), None)
         if used is None:
             raise RuntimeError("not searched: mdh_rows.py --tune-rivals")
         if not searched(name, used)["trials"]:
             raise RuntimeError(f"measured nothing in {searched(name, used)['at_s']:.0f} s")
+        os.sched_setaffinity(0, CPUS)
+        only_own_intrinsics()
+        import tvm
+        from tvm.s_tir import meta_schedule as ms
         database = ms.database.JSONDatabase(work_dir=records(name, used))
         found = ms.tir_integration.compile_tir(database, function(define), tvm.target.Target(cpu(used)))
         if found is None:
