@@ -5,9 +5,9 @@ use crate::leaves::{Leaf, Level, Touch};
 use crate::system::{Conj, Lin, eq, gt};
 use crate::translate::{Builder, Scope};
 use lathe_ir::build::var;
-use lathe_ir::visit::{loads_of, substitute};
-use lathe_ir::{Expr, VarId};
-use std::collections::HashMap;
+use lathe_ir::visit::{loads_of, substitute, vars_of};
+use lathe_ir::{Expr, Stmt, StmtKind, VarId};
+use std::collections::{HashMap, HashSet};
 
 /// The unknowns of one iteration of a leaf (or of a condition around it).
 #[derive(Clone, Debug)]
@@ -159,6 +159,58 @@ impl Place {
 
     pub fn own(leaf: &Leaf) -> Place {
         Place { depth: leaf.path.len(), items: leaf.items.len() }
+    }
+}
+
+impl Leaf<'_> {
+    /// The conditions, bounds and values that are evaluated at a place around the leaf. The condition of a `while` stands in
+    /// its body.
+    fn evaluated_at(&self, place: &Place) -> Vec<&Expr> {
+        let begun = place.depth.checked_sub(1).and_then(|k| self.path.get(k)).map(|s| s.stmt);
+        let begun = begun.filter(|s| matches!(s.kind(), StmtKind::While { .. }));
+        let here = self.path.get(place.depth).map(|s| s.stmt);
+        begun.into_iter().chain(here).flat_map(Stmt::evaluated).collect()
+    }
+}
+
+/// Whether what is evaluated at a place around a leaf of the old tree is what is evaluated at one around the same leaf of the
+/// new tree: the same expressions, whose variables have one meaning for both.
+pub(crate) fn same_header((old, was): (&Leaf, &Place), (new, now): (&Leaf, &Place)) -> bool {
+    let (before, after) = (old.evaluated_at(was), new.evaluated_at(now));
+    let mut meant = HashSet::new();
+    before == after
+        && old.instance == new.instance
+        && before.iter().all(|e| same_meaning(e, old, new, &mut meant))
+}
+
+/// Whether the variables of an expression have the same values in executions of the same instance of two leaves: they come
+/// from outside, are components of the instance, or are names for values of which that holds.
+fn same_meaning(e: &Expr, old: &Leaf, new: &Leaf, meant: &mut HashSet<VarId>) -> bool {
+    vars_of(e).into_iter().all(|v| {
+        let bound = |leaf: &Leaf| leaf.items.iter().any(|i| binds(i) == Some(v));
+        let named = |leaf: &Leaf| {
+            leaf.items.iter().find_map(|i| match i {
+                Item::Let(b, value) if b.id == v => Some((*value).clone()),
+                _ => None,
+            })
+        };
+        let component = old.instance.iter().any(|c| c.as_var() == Some(v));
+        if !meant.insert(v) || component || !bound(old) && !bound(new) {
+            return true;
+        }
+        match (named(old), named(new)) {
+            (Some(x), Some(y)) => x == y && same_meaning(&x, old, new, meant),
+            _ => false,
+        }
+    })
+}
+
+/// The variable that something around a leaf binds.
+fn binds(item: &Item) -> Option<VarId> {
+    match item {
+        Item::Loop { binder, .. } | Item::Let(binder, _) | Item::Opaque(binder) => Some(binder.id),
+        Item::Size(b) | Item::Scalar(b) => Some(b.id),
+        Item::Cond(..) | Item::While(_) | Item::Alloc(_) | Item::Fact(..) | Item::Checked(_) => None,
     }
 }
 

@@ -5,7 +5,7 @@
 //! that way. Happens-before is lexicographic: the outermost loop in which two instances differ decides,
 //! if it runs its iterations in order; where all common loops agree, the sequence does.
 
-use crate::copy::{Copy, Place, earlier, equal, same_iteration};
+use crate::copy::{Copy, Place, earlier, equal, same_header, same_iteration};
 use crate::descend::descend;
 use crate::env::{Env, Item};
 use crate::leaves::{Leaf, Level, Relative, Role, Touch, leaves, relate, written_buffers};
@@ -349,8 +349,8 @@ impl Check<'_, '_> {
         let touched: (Vec<&Touch>, Vec<&Touch>) = touches.iter().copied().unzip();
         for na in new_a {
             for nb in new_b {
-                for pa in places_of(na, &touched.0, a) {
-                    for pb in places_of(nb, &touched.1, b) {
+                for pa in places_of(na, &touched.0, (a, at.0)) {
+                    for pb in places_of(nb, &touched.1, (b, at.1)) {
                         let one = Followed { old: (a, at.0, &x, &instance_a), new: (na, pa) };
                         let two = Followed { old: (b, at.1, &y, &instance_b), new: (nb, pb) };
                         let found = match self.in_new_tree(&base, &outer, one, two, demand) {
@@ -594,8 +594,9 @@ fn exact(leaf: &Leaf) -> bool {
     })
 }
 
-/// The places at which a leaf of the new tree touches what `touch` touched in the old one.
-fn places_of(new: &Leaf, touches: &[&Touch], old: &Leaf) -> Vec<Place> {
+/// The places at which a leaf of the new tree touches what `touches` touched at a place of the old one: of the conditions and
+/// bounds around it that read these buffers, those that both trees have are themselves; any other may be any.
+fn places_of(new: &Leaf, touches: &[&Touch], (old, was): (&Leaf, Place)) -> Vec<Place> {
     let around = |t: &&Touch, leaf: &Leaf| t.depth < leaf.path.len();
     let buffers: Vec<BufId> = touches.iter().filter(|t| around(t, old)).map(|t| t.buffer).collect();
     if buffers.is_empty() {
@@ -605,6 +606,16 @@ fn places_of(new: &Leaf, touches: &[&Touch], old: &Leaf) -> Vec<Place> {
     for t in new.touches.iter().filter(|t| around(t, new) && buffers.contains(&t.buffer)) {
         if !out.contains(&Place::of(t)) {
             out.push(Place::of(t));
+        }
+    }
+    if out.len() > 1 {
+        let others = old.touches.iter().filter(|t| around(t, old)).map(Place::of).filter(|p| *p != was);
+        let others: Vec<Place> = others.collect();
+        let is = |p: &Place, q: &Place| same_header((old, p), (new, q));
+        let other = |q: &&Place| others.iter().any(|p| is(p, q)) && !is(&was, q);
+        let own: Vec<Place> = out.iter().filter(|q| !other(q)).copied().collect();
+        if !own.is_empty() {
+            return own;
         }
     }
     if out.is_empty() {

@@ -35,6 +35,66 @@ fn program(r: &mut Random) -> String {
     )
 }
 
+/// A random nest whose conditions and repetitions depend on elements that it writes: of its own iteration, of others, or in
+/// registers.
+fn on_data(r: &mut Random) -> String {
+    let place = |r: &mut Random| {
+        let cell = ["p[i + 1]", "p[i + 1]", "p[i]", "p[i + 2]", "q[i + 1]", "q[i]", "q[1]"];
+        cell[r.below(cell.len() as u64) as usize]
+    };
+    let value = |r: &mut Random| match r.below(5) {
+        0 => "t[]".to_string(),
+        1 => format!("{}:i32", r.below(5)),
+        _ => place(r).to_string(),
+    };
+    let target = |r: &mut Random| if r.below(3) == 0 { "t[]" } else { place(r) };
+    let store = |r: &mut Random, label: &str| {
+        let (to, a, b) = (target(r), value(r), value(r));
+        format!("'{label}'[i]: {to} = {a} + {b} * 3:i32")
+    };
+    let guarded = |r: &mut Random, label: &str| {
+        let (a, b, then) = (value(r), value(r), store(r, label));
+        let otherwise = match r.below(3) {
+            0 => format!("else {{ {} }}", store(r, &format!("{label}2"))),
+            _ => String::new(),
+        };
+        format!("if {a} < {b} {{ {then} }} {otherwise}")
+    };
+    let (first, second, third) = (guarded(r, "S"), store(r, "T"), guarded(r, "U"));
+    let (fourth, a) = (guarded(r, "V"), value(r));
+    let repeated = match r.below(3) {
+        0 => format!("{second}\n {third}"),
+        1 => third.clone(),
+        _ => format!("{third}\n {second}\n {fourth}"),
+    };
+    let body = match r.below(3) {
+        0 => format!("{second}\n {first}\n {third}"),
+        1 => format!("if {a} < 40:i32 {{ {first}\n {second} }}\n {third}"),
+        // At most three times: what else decides it changes.
+        _ => format!(
+            "alloc n: i32[]\n 'n'[i]: n[] = 0:i32\n while n[] < 3:i32 and {a} < 60:i32 {{ 'n2'[i]: n[] = n[] + 1:i32\n {repeated} }}\n {first}"
+        ),
+    };
+    let around = format!(
+        "for i in 0..N {{ alloc t: i32[]\n 't'[i]: t[] = p[i + 1]\n {body}\n 'out'[i]: q[i + 1] = t[] }}"
+    );
+    format!("func f(N)(p: inout i32[N + 3], q: inout i32[N + 3]) stage plain {{ {around} }}")
+}
+
+/// A step on a loop that its statements share.
+fn step_around(r: &mut Random) -> String {
+    let n = 1 + r.below(4);
+    match r.below(8) {
+        0 | 1 => "parallel(i)".to_string(),
+        2 => format!("split(i, {n})"),
+        3 => format!("unroll(i, {n})"),
+        4 => format!("fission(i, {n})"),
+        5 => "reverse(i)".to_string(),
+        6 => "parallel(i.o)".to_string(),
+        _ => format!("cut(i, {n})"),
+    }
+}
+
 fn step(r: &mut Random) -> String {
     let loops = ["S.i", "S.j", "T.i", "T.j", "U.i", "U.j", "i", "j", "i.o", "i.i", "j.o", "j.i"];
     let any = |r: &mut Random| loops[r.below(loops.len() as u64) as usize];
@@ -62,8 +122,28 @@ fn step(r: &mut Random) -> String {
 
 #[test]
 fn accepted_steps_keep_results() {
+    let (accepted, refused) = keep_results(400, program, step);
+    assert!(accepted > 300 && refused > 300, "{accepted} accepted, {refused} refused");
+}
+
+#[test]
+fn accepted_steps_keep_results_where_data_decide() {
+    let (accepted, refused) = keep_results(cases(600), on_data, step_around);
+    assert!(accepted > 300 && refused > 300, "{accepted} accepted, {refused} refused");
+}
+
+fn cases(few: u64) -> u64 {
+    std::env::var("LATHE_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(few)
+}
+
+/// How many steps were accepted and refused on so many programs. What was accepted computes the same.
+fn keep_results(
+    cases: u64,
+    program: impl Fn(&mut Random) -> String,
+    step: impl Fn(&mut Random) -> String,
+) -> (u64, u64) {
     let (mut accepted, mut refused) = (0, 0);
-    for seed in 0..400 {
+    for seed in 0..cases {
         let mut r = Random(seed * 7919 + 1);
         let text = program(&mut r);
         let module = parse(&text);
@@ -90,5 +170,5 @@ fn accepted_steps_keep_results() {
             }
         }
     }
-    assert!(accepted > 300 && refused > 300, "{accepted} accepted, {refused} refused");
+    (accepted, refused)
 }

@@ -10,7 +10,7 @@ use lathe_diagnostics::Diagnostic;
 use lathe_ir::interp::evaluate;
 use lathe_ir::names::Role;
 use lathe_ir::visit::{self, Path};
-use lathe_ir::{BufId, Buffer, Function, Param, Stmt, VarId};
+use lathe_ir::{BufId, Buffer, Function, Param, Stmt, StmtKind, VarId};
 use lathe_runtime::Engine;
 use lathe_transform::names::labels_in;
 use lathe_transform::{Arg, Args, Cursor};
@@ -292,12 +292,12 @@ fn rows(set: &Setting, whole: &Made, path: &Path, cost: &dyn Fn(&Function) -> f6
     let by_data = |s: &Stmt| {
         s.as_loop().is_some_and(|l| [&l.lo, &l.hi].into_iter().any(|e| !visit::loads_of(e).is_empty()))
     };
-    if set.machine.threads < 2 || !has(&l.body, &|s| s.as_loop().is_some()) {
+    if set.machine.threads < 2 || !has(&l.body, &repeats) {
         return Vec::new();
     }
     let mut args = Args::default();
     args.push(None, Arg::Path(l.binder.name.to_string()));
-    let of_data = has(&l.body, &by_data);
+    let of_data = has(&l.body, &|s| by_data(s) || matches!(s.kind(), StmtKind::While { .. }));
     let lanes = sums::in_lanes(set, whole, path);
     let inner = of_data.then(|| sums::in_registers(set, whole, path).unwrap_or_else(|| whole.clone()));
     let on_threads = |m: Made| {
@@ -306,6 +306,11 @@ fn rows(set: &Setting, whole: &Made, path: &Path, cost: &dyn Fn(&Function) -> f6
         made.filter(|m| of_data || cost(&m.func) < alone * WITH_THREADS)
     };
     lanes.into_iter().chain(inner).filter_map(on_threads).collect()
+}
+
+/// Whether a statement is a loop, of whatever kind.
+fn repeats(s: &Stmt) -> bool {
+    s.as_loop().is_some() || matches!(s.kind(), StmtKind::While { .. })
 }
 
 fn large(set: &Setting, made: &Made, path: &Path, sizes: &BTreeMap<String, i64>) -> bool {
