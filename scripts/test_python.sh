@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds the wheel, installs it into a fresh virtual environment, and runs the tests of the Python package there: from a
-# copy of the tests beside nothing of the source tree. Arguments go to pytest. LATHE_PYTHON is another interpreter,
+# copy of the tests beside nothing of the source tree, by two processes, file by file. Arguments go to pytest. LATHE_PYTHON is another interpreter,
 # LATHE_TORCH=1 brings PyTorch, LATHE_PYRIGHT=1 a second type checker. LATHE_VERSIONS=oldest takes the oldest packages
 # that are supported (for Python 3.10 and 3.11), LATHE_VERSIONS=newest the newest ones that there are.
 set -euo pipefail
@@ -32,4 +32,4 @@ cp -r crates/lathe-python/tests "$room/tests"
 for folder in docs examples; do cp -r "$folder" "$room/$folder"; done
 mkdir "$room/benches" && cp -r benches/gradbench "$room/benches/gradbench"
 cd "$room/tests"
-env -u LLVM_SYS_221_PREFIX JAX_PLATFORMS=cpu LATHE_ROOT="$room" "$room/env/bin/python" -m pytest -q -p no:cacheprovider "$@"
+env -u LLVM_SYS_221_PREFIX JAX_PLATFORMS=cpu LATHE_ROOT="$room" "$room/env/bin/python" -m pytest -q -p no:cacheprovider -n 2 --dist loadfile "$@"
