@@ -48,6 +48,8 @@ pub struct Lanes {
     pub mask: Option<Value>,
     /// The mask is known: so many lanes from the first on.
     pub first: Option<i64>,
+    /// So many lanes from the first on take part, no more than there are.
+    pub count: Option<Value>,
     /// The mask may be empty here, so that nothing may be read without it.
     pub maybe_empty: bool,
 }
@@ -65,6 +67,8 @@ pub struct Frame {
     pub lanes: Option<Lanes>,
     /// Masks of the first so many of so many lanes.
     pub first_lanes: HashMap<(i64, u32), Value>,
+    /// Eight words of ones with eight of zeros behind them: masks of the first lanes.
+    pub ones_and_zeros: Option<Value>,
     /// Scratch memory to give back on every way out.
     pub scratch: Vec<Value>,
     /// Where values are kept that live long.
@@ -94,6 +98,8 @@ pub struct Emitter<'a> {
     pub x86: bool,
     /// The machine holds masks of lanes as bits.
     pub bit_masks: bool,
+    /// It has the instructions of AVX2.
+    pub avx2: bool,
     /// Vectors that scale have this many times 128 bits; 0: vectors do not scale.
     pub vscale: u32,
     /// The code is for threads of a device: it has no runtime, and all local arrays are in frames.
@@ -174,6 +180,7 @@ impl Frame {
             values: HashMap::new(),
             lanes: None,
             first_lanes: HashMap::new(),
+            ones_and_zeros: None,
             scratch: Vec::new(),
             slots: HashMap::new(),
             memo: vec![HashMap::new()],

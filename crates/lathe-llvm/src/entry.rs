@@ -23,6 +23,7 @@ pub struct Target<'a> {
     pub features: &'a str,
     pub x86: bool,
     pub bit_masks: bool,
+    pub avx2: bool,
     pub vscale: u32,
     pub unit_strides_only: bool,
 }
@@ -54,6 +55,7 @@ pub fn emit(
         machine: (target.cpu, target.features),
         x86: target.x86,
         bit_masks: target.bit_masks,
+        avx2: target.avx2,
         vscale: target.vscale,
         kernel: false,
         frame,

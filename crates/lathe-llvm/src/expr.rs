@@ -165,7 +165,7 @@ impl Emitter<'_> {
         let saved = self.frame.lanes;
         if let Some(l) = saved {
             let mask = l.mask.map_or(cond, |m| self.ir.and(m, cond));
-            self.frame.lanes = Some(Lanes { mask: Some(mask), first: None, maybe_empty, ..l });
+            self.frame.lanes = Some(Lanes { mask: Some(mask), first: None, count: None, maybe_empty, ..l });
         }
         let out = self.in_branch(f);
         self.frame.lanes = saved;
@@ -217,6 +217,9 @@ impl Emitter<'_> {
             }
             cond => {
                 let width = self.width();
+                if let Some(x) = self.first_or_zero(c, a, b)? {
+                    return Ok(x);
+                }
                 let cond = cond.at(ir, width);
                 let x = self.under_mask(cond, true, |e| e.expr(a))?;
                 let y = self.under_mask(ir.not(cond), true, |e| e.expr(b))?;
@@ -226,6 +229,35 @@ impl Emitter<'_> {
                     .collect())
             }
         }
+    }
+
+    /// `select(lane < n, a[lane], 0)`: a load under the mask, which gives zeros in the lanes that are masked off.
+    fn first_or_zero(&mut self, c: &Expr, a: &Expr, b: &Expr) -> Result<Option<Val>> {
+        let (ExprKind::Binary(BinOp::Lt, lane, n), ExprKind::Load(element)) = (c.kind(), a.kind()) else {
+            return Ok(None);
+        };
+        let zero = matches!(b.kind(), ExprKind::Float(v) if v.0 == 0);
+        let Some(l) = self.frame.lanes.filter(|l| zero && l.mask.is_none()) else { return Ok(None) };
+        let (Leaf::Linear { base, step: 1 }, Leaf::Uniform(count)) = (self.scalar(lane)?, self.scalar(n)?)
+        else {
+            return Ok(None);
+        };
+        let outside =
+            addresses::buffer(element).and_then(|b| self.frame.bufs.get(&b)).is_some_and(|b| !b.private);
+        let ir = self.ir;
+        if ir.as_const(base) != Some(0) || !outside || l.width > 32 {
+            return Ok(None);
+        }
+        let int = [ir.int_ty(64)];
+        let count = ir.intrinsic("llvm.smin", &int, &[count, ir.i64(l.width.into())]);
+        let count = ir.intrinsic("llvm.smax", &int, &[count, ir.i64(0)]);
+        let mask = Some(crate::loops::first_of(self, count, l.width));
+        let maybe_empty = !self.ranges.lt(&build::index(0), n);
+        self.frame.lanes = Some(Lanes { mask, first: None, count: Some(count), maybe_empty, ..l });
+        let x = self.in_branch(|e| e.expr(a));
+        self.frame.lanes = Some(l);
+        let x = x?;
+        Ok(x.iter().all(|x| matches!(x, Leaf::Varying(_))).then_some(x))
     }
 
     /// Whether evaluating an expression that is not needed does no harm and costs little. The

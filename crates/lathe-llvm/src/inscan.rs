@@ -16,7 +16,8 @@ pub fn run(e: &mut Emitter, l: &Loop, width: u32, places: &Places) -> Result<()>
     }
     let ir = e.ir;
     let lo = e.uniform(&l.lo, "the first iteration", places)?;
-    e.frame.lanes = Some(Lanes { width, mask: None, first: Some(i64::from(width)), maybe_empty: false });
+    e.frame.lanes =
+        Some(Lanes { width, mask: None, first: Some(i64::from(width)), count: None, maybe_empty: false });
     e.frame.vars.insert(l.binder.id, Leaf::Linear { base: lo, step: 1 });
     e.forget();
     let place = e.place(&s.reduce.targets[0])?;

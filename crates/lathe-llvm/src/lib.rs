@@ -151,7 +151,7 @@ fn emitted(
     let machine = Machine::new(options)?;
     accept("llvm", &CAPABILITIES, module, func)?;
     let table = check_table(module, func).map_err(needs::free_size)?;
-    let func = &lathe_lower::lower(module, func).map_err(emit::refused)?;
+    let func = &lathe_lower::lower_for_vectors(module, func).map_err(emit::refused)?;
     let ir = Ir::new(&func.name);
     let passes = passes(options.opt_level, func);
     // Passes that look at one function at a time lose nothing where functions are in several modules.
@@ -164,6 +164,7 @@ fn emitted(
         features: &machine.features,
         x86: machine.is_x86_64(),
         bit_masks: machine.bit_masks,
+        avx2: machine.avx2,
         vscale: machine.vscale,
         unit_strides_only: options.unit_strides_only,
     };

@@ -84,7 +84,7 @@ fn staggered(e: &mut Emitter, l: &Loop, lanes: Lanes, (lo, hi): (Leaf, Leaf)) ->
     let any = e.any_lane(mask);
     ir.cond_br(any, run, exit);
     ir.at_end(run);
-    e.frame.lanes = Some(Lanes { mask: Some(mask), first: None, maybe_empty: false, ..lanes });
+    e.frame.lanes = Some(Lanes { mask: Some(mask), first: None, count: None, maybe_empty: false, ..lanes });
     e.frame.vars.insert(l.binder.id, i);
     e.stmt(&l.body)?;
     ir.incoming(at, ir.add(at, step), ir.here());
@@ -192,6 +192,16 @@ fn first_lanes(e: &Emitter, extent: Value, step: i64, width: u32) -> Value {
     ir.icmp(I::LLVMIntSLT, ir.ramp(step, width), ir.splat(extent, width))
 }
 
+/// The mask of the first `n` of at most 32 lanes, all or none of them included.
+pub fn first_of(e: &Emitter, n: Value, width: u32) -> Value {
+    let ir = e.ir;
+    if e.bit_masks {
+        let ones = ir.sub(ir.shl(ir.i64(1), n), ir.i64(1));
+        return ir.bitcast(ir.trunc(ones, ir.int_ty(width)), ir.widen(ir.int_ty(1), Some(width)));
+    }
+    ir.icmp(I::LLVMIntSLT, ir.ramp(1, width), ir.splat(n, width))
+}
+
 /// The mask of a known number of lanes, fewer than there are; made once in a function. As a constant it would turn
 /// masked arithmetic into arithmetic and a blend.
 fn known_lanes(e: &mut Emitter, n: i64, width: u32) -> Value {
@@ -221,8 +231,8 @@ pub fn vector(e: &mut Emitter, l: &Loop, width: u32, places: &Places) -> Result<
     let lane = Leaf::Linear { base: lo, step: l.step };
     let w = i64::from(width);
     let trips = constant_trips(e, l, lo, hi);
-    let body = |e: &mut Emitter, mask: Option<Value>| {
-        e.frame.lanes = Some(Lanes { width, mask, first: trips, maybe_empty: false });
+    let body = |e: &mut Emitter, mask: Option<Value>, count: Option<Value>| {
+        e.frame.lanes = Some(Lanes { width, mask, first: trips, count, maybe_empty: false });
         e.frame.vars.insert(l.binder.id, lane);
         let out = e.stmt(&l.body);
         e.frame.lanes = None;
@@ -230,18 +240,18 @@ pub fn vector(e: &mut Emitter, l: &Loop, width: u32, places: &Places) -> Result<
     };
     match trips {
         Some(0) => Ok(()),
-        Some(n) if n == w => body(e, None),
+        Some(n) if n == w => body(e, None, None),
         Some(n) if n > w => {
             let what = format!("loop `{}` of {n} iterations on {w} lanes", l.binder.name);
             Err(unsupported(&what, places).help("split the loop by the number of lanes first"))
         }
         Some(n) if e.bit_masks && width <= 64 => {
             let mask = known_lanes(e, n, width);
-            body(e, Some(mask))
+            body(e, Some(mask), None)
         }
         Some(n) => {
             let mut lanes: Vec<Value> = (0..w).map(|k| ir.int(1, i64::from(k < n))).collect();
-            body(e, Some(ir.vector(&mut lanes)))
+            body(e, Some(ir.vector(&mut lanes)), None)
         }
         None => {
             // Without an iteration, the difference may not fit 64 bits; nothing uses it then.
@@ -249,7 +259,7 @@ pub fn vector(e: &mut Emitter, l: &Loop, width: u32, places: &Places) -> Result<
             let some = e.ranges.lt(&l.lo, &l.hi);
             if some && e.bit_masks {
                 let mask = first_lanes(e, extent, l.step, width);
-                return body(e, Some(mask));
+                return body(e, Some(mask), None);
             }
             let done = e.block("done");
             if !some {
@@ -263,12 +273,12 @@ pub fn vector(e: &mut Emitter, l: &Loop, width: u32, places: &Places) -> Result<
                 let (full, rest) = (e.block("full"), e.block("rest"));
                 ir.cond_br(ir.icmp(I::LLVMIntSGT, extent, ir.i64((w - 1) * l.step)), full, rest);
                 ir.at_end(full);
-                body(e, None)?;
+                body(e, None, None)?;
                 ir.br(done);
                 ir.at_end(rest);
             }
             let mask = first_lanes(e, extent, l.step, width);
-            body(e, Some(mask))?;
+            body(e, Some(mask), (l.step == 1).then_some(extent))?;
             ir.br(done);
             ir.at_end(done);
             Ok(())
@@ -307,14 +317,14 @@ pub fn while_loop(e: &mut Emitter, cond: &Expr, body: &Stmt) -> Result<()> {
     ir.at_end(head);
     let active = ir.phi(ir.type_of(start));
     ir.incoming(active, start, before);
-    e.frame.lanes = Some(Lanes { mask: Some(active), first: None, maybe_empty: false, ..lanes });
+    e.frame.lanes = Some(Lanes { mask: Some(active), first: None, count: None, maybe_empty: false, ..lanes });
     e.forget();
     let c = e.scalar(cond)?.at(ir, Some(lanes.width));
     let still = ir.and(active, c);
     let any = e.any_lane(c);
     ir.cond_br(any, run, exit);
     ir.at_end(run);
-    e.frame.lanes = Some(Lanes { mask: Some(still), first: None, maybe_empty: false, ..lanes });
+    e.frame.lanes = Some(Lanes { mask: Some(still), first: None, count: None, maybe_empty: false, ..lanes });
     e.stmt(body)?;
     ir.incoming(active, still, ir.here());
     ir.br(head);

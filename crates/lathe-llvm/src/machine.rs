@@ -42,6 +42,8 @@ pub struct Machine {
     pub vscale: u32,
     /// The machine holds masks of lanes as bits.
     pub bit_masks: bool,
+    /// It has the instructions of AVX2.
+    pub avx2: bool,
 }
 
 impl Drop for Machine {
@@ -143,6 +145,7 @@ struct Names {
     features: String,
     vscale: u32,
     bit_masks: bool,
+    avx2: bool,
 }
 
 impl Names {
@@ -152,11 +155,20 @@ impl Names {
         // SAFETY: a constructor of a message that `take_message` gives back.
         let here = unsafe { take_message(LLVMGetDefaultTargetTriple()) };
         let (cpu, host_features) = host();
-        let masks = |features: &str| features.split(',').any(|f| f == "+avx512f");
+        let has = |features: &str, name: &str| features.split(',').any(|f| f == name);
+        let masks = |features: &str| has(features, "+avx512f");
+        let avx2 = |features: &str| has(features, "+avx2");
         let names = match &options.target {
             None => {
                 let features = options.features.clone().unwrap_or_else(|| host_features.clone());
-                Names { triple: here, cpu, bit_masks: masks(&features), features, vscale: 0 }
+                Names {
+                    triple: here,
+                    cpu,
+                    bit_masks: masks(&features),
+                    avx2: avx2(&features),
+                    features,
+                    vscale: 0,
+                }
             }
             Some(t) => {
                 check_target(t)?;
@@ -169,6 +181,7 @@ impl Names {
                     features: both.collect::<Vec<_>>().join(","),
                     vscale: t.vscale,
                     bit_masks: t.needs.iter().any(|n| n == "avx512") || masks(&asked),
+                    avx2: t.needs.iter().any(|n| n == "avx2") || avx2(&asked),
                 }
             }
         };
@@ -200,13 +213,14 @@ impl Machine {
             return Err(Diagnostic::error(codes::MACHINE, text).help(format!("one of {}", all.join(", "))));
         };
         let (triple, features) = ("nvptx64-nvidia-cuda".to_string(), format!("+{isa}"));
-        let names = Names { triple, cpu: (*cpu).to_string(), features, vscale: 0, bit_masks: false };
+        let names =
+            Names { triple, cpu: (*cpu).to_string(), features, vscale: 0, bit_masks: false, avx2: false };
         Machine::of(names, 3)
     }
 
     fn of(names: Names, opt_level: u8) -> Result<Machine> {
         let error = |text: String| Diagnostic::error(codes::MACHINE, text);
-        let Names { triple, cpu, features, vscale, bit_masks } = names;
+        let Names { triple, cpu, features, vscale, bit_masks, avx2 } = names;
         let mut target = std::ptr::null_mut();
         let mut message = std::ptr::null_mut();
         let c_triple = c_string(&triple);
@@ -236,7 +250,7 @@ impl Machine {
         if raw.is_null() {
             return Err(error(format!("LLVM has no machine `{cpu}`")));
         }
-        Ok(Machine { raw, triple, cpu, features, opt_level, vscale, bit_masks })
+        Ok(Machine { raw, triple, cpu, features, opt_level, vscale, bit_masks, avx2 })
     }
 
     /// All that the code of a module depends on besides the module and the passes.

@@ -329,11 +329,18 @@ impl Emitter<'_> {
             (Lie::Row { first, reversed }, Some(l)) => {
                 let v = match l.mask {
                     Some(m) if !self.is_harmless(p) => {
-                        let m = if reversed { ir.reverse(m, l.width) } else { m };
-                        let args = [first, m, ir.zero(vector)];
-                        let call = ir.intrinsic("llvm.masked.load", &[vector, ir.type_of(first)], &args);
-                        ir.align_argument(call, 0, align);
-                        call
+                        let known = l.count.filter(|_| !reversed);
+                        match known.and_then(|n| self.first_elements(first, n, s, l.width)) {
+                            Some(v) => v,
+                            None => {
+                                let m = if reversed { ir.reverse(m, l.width) } else { m };
+                                let args = [first, m, ir.zero(vector)];
+                                let call =
+                                    ir.intrinsic("llvm.masked.load", &[vector, ir.type_of(first)], &args);
+                                ir.align_argument(call, 0, align);
+                                call
+                            }
+                        }
                     }
                     _ => ir.load(vector, first, align),
                 };
@@ -348,6 +355,30 @@ impl Emitter<'_> {
         };
         let v = if s == Scalar::Bool { ir.icmp(I::LLVMIntNE, v, ir.zero(ir.type_of(v))) } else { v };
         Leaf::of(v, width)
+    }
+
+    /// The first `n` lanes of a vector, with zeros in the others, by an instruction whose mask is a vector. LLVM's own masks
+    /// are bits, which it makes such vectors of at every use where they come from outside of a loop.
+    fn first_elements(&mut self, at: Value, n: Value, s: Scalar, width: u32) -> Option<Value> {
+        const WORDS: u64 = 8;
+        let name = match (s, u64::from(width) * s.bytes()) {
+            _ if self.bit_masks || !self.avx2 || !self.x86 => return None,
+            (Scalar::F32, 16) => "llvm.x86.avx.maskload.ps",
+            (Scalar::F32, 32) => "llvm.x86.avx.maskload.ps.256",
+            (Scalar::F64, 16) => "llvm.x86.avx.maskload.pd",
+            (Scalar::F64, 32) => "llvm.x86.avx.maskload.pd.256",
+            _ => return None,
+        };
+        let ir = self.ir;
+        let words = (s.bytes() / 4) as i64;
+        let table = *self.frame.ones_and_zeros.get_or_insert_with(|| {
+            let ones = (0..2 * WORDS).map(|n| if n < WORDS { u32::MAX } else { 0 });
+            ir.table("lanes", &ones.collect::<Vec<_>>())
+        });
+        let from = ir.sub(ir.i64(WORDS as i64), ir.mul_index(n, ir.i64(words)));
+        let mask_ty = ir.widen(ir.int_ty(8 * s.bytes() as u32), Some(width));
+        let mask = ir.load(mask_ty, ir.element(ir.int_ty(32), table, from), 4);
+        Some(ir.intrinsic(name, &[], &[at, mask]))
     }
 
     fn all_lanes(&self, w: u32) -> Value {

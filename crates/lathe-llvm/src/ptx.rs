@@ -77,6 +77,7 @@ pub fn ptx(
             machine: (&machine.cpu, &machine.features),
             x86: false,
             bit_masks: false,
+            avx2: false,
             vscale: 0,
             kernel: true,
             frame,

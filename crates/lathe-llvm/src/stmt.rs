@@ -201,7 +201,8 @@ impl Emitter<'_> {
         self.ir.cond_br(any, then, join);
         self.ir.at_end(then);
         let mask = l.mask.map_or(cond, |m| self.ir.and(m, cond));
-        self.frame.lanes = Some(Lanes { mask: Some(mask), first: None, maybe_empty: false, ..l });
+        self.frame.lanes =
+            Some(Lanes { mask: Some(mask), first: None, count: None, maybe_empty: false, ..l });
         self.stmt(body)?;
         self.frame.lanes = Some(l);
         self.ir.br(join);

@@ -1,6 +1,6 @@
 //! What every engine would decide alike, decided once: passes from tree to tree, before any code is made.
 //!
-//! [`lower`] runs them in order. Each is a file of its own, and what it makes is a tree like any other: it verifies, the
+//! [`lower`] and [`lower_for_vectors`] run them in order. Each is a file of its own, and what it makes is a tree like any other: it verifies, the
 //! interpreter runs it, and file tests compare it with what it was made of. No step of a strategy sees it.
 //!
 //! | pass | after it, no function has |
@@ -13,6 +13,8 @@
 //! | [`checks`] | loops over nothing but a check that vectors or threads could do faster |
 //! | [`reductions`] | `op=` but where lanes combine in order |
 //! | [`halves`] | arithmetic on floats of 16 bits |
+//! | [`lanes`] | masks of updates of rows in registers, where nobody reads the lanes behind the edge |
+//! | [`counts`] | guards of iterations that are written out in a loop in which their number does not change |
 //! | [`pitches`] | rows in frames that end within a vector |
 //! | [`addresses`] | views, and layouts that move elements |
 //! | [`collapse`] | loops on threads directly inside of each other, where their trip counts are constants |
@@ -21,8 +23,10 @@ pub mod addresses;
 pub mod calls;
 pub mod checks;
 pub mod collapse;
+pub mod counts;
 pub mod externals;
 pub mod halves;
+pub mod lanes;
 pub mod levels;
 pub mod phases;
 pub mod pitches;
@@ -38,9 +42,27 @@ use lathe_poly::simplify::simplify_function;
 /// # Errors
 /// Barriers that [`phases`] does not take away, views and layouts that [`addresses`] does not.
 pub fn lower(module: &Module, func: &Function) -> Result<Function, Unsupported> {
+    lowered(module, func, Function::clone)
+}
+
+/// The same for an engine that emits vectors and masks itself: [`lanes`] and [`counts`] are applied, too. C compilers make
+/// worse code of what they leave, and take longer.
+///
+/// # Errors
+/// As [`lower`].
+pub fn lower_for_vectors(module: &Module, func: &Function) -> Result<Function, Unsupported> {
+    lowered(module, func, |f| counts::outside(&lanes::whole(f)))
+}
+
+fn lowered(
+    module: &Module,
+    func: &Function,
+    rows: impl Fn(&Function) -> Function,
+) -> Result<Function, Unsupported> {
     let func = externals::in_memory(&levels::on_cpus(&calls::inline(module, func))?);
     let func = turns::by_tickets(&func);
     let func = simplify_function(&checks::in_blocks(&func));
-    let func = addresses::plain(&pitches::apart(&halves::in_floats(&reductions::as_stores(module, &func))))?;
+    let func = halves::in_floats(&reductions::as_stores(module, &func));
+    let func = addresses::plain(&pitches::apart(&rows(&func)))?;
     Ok(collapse::nested(&func))
 }

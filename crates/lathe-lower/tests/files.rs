@@ -7,7 +7,8 @@ use lathe_ir::lower::Unsupported;
 use lathe_ir::text::Ids;
 use lathe_ir::{Function, Module, Scalar, Type};
 use lathe_lower::{
-    addresses, calls, checks, collapse, externals, halves, levels, lower, phases, pitches, reductions, turns,
+    addresses, calls, checks, collapse, counts, externals, halves, lanes, levels, lower, lower_for_vectors,
+    phases, pitches, reductions, turns,
 };
 
 struct Passes;
@@ -22,12 +23,15 @@ impl Front for Passes {
     fn apply(&self, module: &Module, func: &Function, steps: &str) -> Result<Function, Diagnostic> {
         let new = match steps {
             "all" => lower(module, func).map_err(refused)?,
+            "vectors" => lower_for_vectors(module, func).map_err(refused)?,
             "addresses" => addresses::plain(func).expect("layouts that CPUs have"),
             "calls" => calls::inline(module, func),
             "checks" => checks::in_blocks(func),
             "collapse" => collapse::nested(func),
+            "counts" => counts::outside(func),
             "externals" => externals::in_memory(func),
             "halves" => halves::in_floats(func),
+            "lanes" => lanes::whole(func),
             "levels" => levels::on_cpus(func).map_err(refused)?,
             "phases" => phases::to_phased(func, &|_| true).map_err(refused)?,
             "pitches" => pitches::apart(func),

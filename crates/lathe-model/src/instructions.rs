@@ -221,7 +221,7 @@ impl<'a> Walk<'a> {
                 None => drop(self.values.remove(&l.binder.id)),
             }
             let inner = if serial { times * weight / threads } else { times };
-            if kind == Kind::Unrolled && !fixed {
+            if kind == Kind::Unrolled && !fixed && self.changes(l) {
                 let copies = times * self.written_out(|_| true);
                 (self.bag.guards, self.bag.jumps) =
                     (self.bag.guards + trips * copies, self.bag.jumps + copies);
@@ -277,6 +277,15 @@ impl<'a> Walk<'a> {
         let row = bag.row.map_or(f64::INFINITY, |n| n * issue * costs.issued_per_cycle / bag.iterations);
         let chain = bag.chain / (WINDOW / row).max(1.0);
         self.cycles += (throughput / lanes + waiting).max(chain);
+    }
+
+    /// Whether the number of iterations of what is written out may change in the innermost loop around; if not, it is decided
+    /// before that loop.
+    fn changes(&self, l: &Loop) -> bool {
+        let inner = self.path.iter().rev().find(|p| p.kind == Kind::Serial).map(|p| p.var);
+        let reads =
+            |e: &Expr| inner.is_none_or(|v| visit::vars_of(e).contains(&v)) || !visit::loads_of(e).is_empty();
+        reads(&l.lo) || reads(&l.hi)
     }
 
     /// The product of the trips of what is written out around, as far as `counts` says.
@@ -343,7 +352,10 @@ impl<'a> Walk<'a> {
             self.recurrence(s, times);
             self.carries(s, times);
         }
-        self.bag.arithmetic += arithmetic * masks.0;
+        // Lanes of registers that nobody reads may be written.
+        let held = |a: &Access| Place::of(a, self.known).is_some_and(|p| self.in_registers(&p));
+        let free = s.label().is_some() && s.accesses().all(|(a, mode)| !mode.writes() || held(a));
+        self.bag.arithmetic += arithmetic * if free { 1.0 } else { masks.0 };
         for a in loads(s) {
             if let Some(p) = Place::of(&a, self.known) {
                 let cost = self.transfer(&p, false);

@@ -19,7 +19,7 @@ pub mod simplify;
 pub mod sizes;
 pub mod value;
 
-pub use bounds::{MOST_GUARDED, constant_trips, most_trips, trips_over};
+pub use bounds::{MOST_GUARDED, constant_trips, mins, most_trips, trips_over};
 pub use form::{Affine, Atom, Form, Linear, gcd};
 pub use interval::Interval;
 pub use ranges::Ranges;

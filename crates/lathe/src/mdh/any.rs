@@ -22,8 +22,8 @@ type Sizes = BTreeMap<String, i64>;
 /// So many versions serve all sizes, at most: each is compiled.
 const MOST: usize = 3;
 
-/// Sizes that are small beside large ones: less than a vector, and about one.
-const THIN: [i64; 2] = [2, 8];
+/// A size that is small beside large ones: less than a vector. About one vector is the other.
+const THIN: i64 = 2;
 
 /// Sizes of which none is large.
 const MODERATE: i64 = 32;
@@ -79,9 +79,10 @@ pub(super) fn any(
     };
     let windows = sizes::windows(w.set.module, w.set.func);
     let turns = free.iter().filter(|n| !windows.iter().any(|w| w == **n)).take(TURNS);
+    let lanes = lanes(w.set.func, w.set.machine);
     let thin = |name: &str, size: i64| resized(&|n, v| if n == name { size } else { v });
     let mut others: Vec<(&Machine, Sizes)> =
-        turns.flat_map(|name| THIN.map(|size| (w.set.machine, thin(name, size)))).collect();
+        turns.flat_map(|name| [THIN, lanes].map(|size| (w.set.machine, thin(name, size)))).collect();
     others.push((&one, resized(&|_, _| MODERATE)));
     if w.set.machine.threads > 1 {
         others.push((&one, large.clone()));
@@ -102,6 +103,12 @@ pub(super) fn any(
     out.iter_mut().for_each(|v| v.notes.clear());
     out[0].notes = notes;
     Ok(out)
+}
+
+/// Elements of a vector, of the widest that the function's arrays have.
+fn lanes(f: &Function, m: &Machine) -> i64 {
+    let bytes = f.params.iter().filter_map(|p| p.array()).map(|b| b.elem.bytes()).max();
+    i64::try_from(m.vector_bytes / bytes.unwrap_or(1).max(1)).unwrap_or(THIN).max(THIN)
 }
 
 /// What has no decisions for index notation: on all threads where the sizes multiply to much, on one elsewhere.

@@ -1,0 +1,145 @@
+//! How many iterations of loops that are written out run, decided before a loop around them.
+//!
+//! The rest of a register tile has a number of rows that nobody knows before the call. Written out with guards, each row
+//! is asked for in every iteration of the sum's loop, and what rows share is read again for each, since it lies behind a
+//! branch. The number does not change in that loop, so that the loop is copied for every number there may be, and one of
+//! the copies runs.
+
+use lathe_ir::build::{add, int, le};
+use lathe_ir::visit::{self, vars_of};
+use lathe_ir::{Executor, Expr, ExprKind, Function, Loop, Stmt, StmtKind, VarId};
+use lathe_poly::{Interval, Ranges, constant_trips, most_trips};
+use std::collections::HashSet;
+
+/// Statements that all copies of a loop have together, at most.
+const MOST: i64 = 320;
+
+/// The function with such copies.
+pub fn outside(func: &Function) -> Function {
+    let mut c = Counts { ranges: Ranges::of_function(func), next_id: func.next_id };
+    let body = c.stmt(&func.body);
+    Function { body, next_id: c.next_id, ..func.clone() }
+}
+
+struct Counts {
+    ranges: Ranges,
+    next_id: u32,
+}
+
+/// A number of iterations that is not known: the bounds and the step of loops that have it, and the most that it can be.
+struct Guard {
+    lo: Expr,
+    hi: Expr,
+    step: i64,
+    most: i64,
+}
+
+impl Guard {
+    fn is_of(&self, l: &Loop) -> bool {
+        l.exec == Executor::Unrolled && (&l.lo, &l.hi, l.step) == (&self.lo, &self.hi, self.step)
+    }
+
+    /// The end of `n` iterations.
+    fn end(&self, n: i64) -> Expr {
+        match self.lo.ty().scalar() {
+            Some(s) => add(self.lo.clone(), int(s, n * self.step)),
+            None => self.hi.clone(),
+        }
+    }
+}
+
+impl Counts {
+    fn stmt(&mut self, s: &Stmt) -> Stmt {
+        let mut new = Vec::new();
+        for (position, c) in s.children().enumerate() {
+            let mark = self.ranges.enter_child(s, position);
+            new.push(self.stmt(c));
+            self.ranges.leave(mark);
+        }
+        let same = s.children().zip(&new).all(|(a, b)| a.ptr_eq(b));
+        let s = if same { s.clone() } else { s.with_children(new) };
+        let guards = s.as_loop().map_or(Vec::new(), |l| self.guards(l));
+        if guards.is_empty() { s } else { self.decided(&s, &guards) }
+    }
+
+    /// What is worth deciding before a loop, as far as the copies do not become too many.
+    fn guards(&self, around: &Loop) -> Vec<Guard> {
+        let mut bound = HashSet::from([around.binder.id]);
+        let (mut innermost, mut candidates) = (around.exec == Executor::Serial, Vec::new());
+        visit::walk(&around.body, &mut |s, _| {
+            bound.extend(s.binders().iter().map(|b| b.0.id));
+            let l = s.as_loop();
+            innermost &= l.is_none_or(|l| matches!(l.exec, Executor::Unrolled | Executor::Vector(_)));
+            innermost &= !matches!(s.kind(), StmtKind::While { .. });
+            candidates.extend(l.filter(|l| l.exec == Executor::Unrolled).cloned());
+            innermost
+        });
+        if !innermost {
+            return Vec::new();
+        }
+        let mut guards: Vec<Guard> = Vec::new();
+        // The innermost ones are asked for the most often.
+        for l in candidates.iter().rev() {
+            if guards.iter().any(|g| g.is_of(l)) || constant_trips(l).is_some() || !fixed(l, &bound) {
+                continue;
+            }
+            // The ends that the conditions compare with must be numbers.
+            let ends = |n: i64| self.ranges.range(&l.lo).hi + i128::from(n) * i128::from(l.step);
+            let possible = |n: &i64| (1..=MOST).contains(n) && ends(*n) <= Interval::INDEX.hi;
+            let most = most_trips(l, &self.ranges).filter(possible);
+            let Some(most) = most else { continue };
+            guards.push(Guard { lo: l.lo.clone(), hi: l.hi.clone(), step: l.step, most });
+            if statements(&around.body, &guards) > MOST {
+                guards.pop();
+            }
+        }
+        guards
+    }
+
+    /// The copies of a loop for all numbers, with the conditions under which each runs.
+    fn decided(&mut self, s: &Stmt, guards: &[Guard]) -> Stmt {
+        let Some((g, others)) = guards.split_first() else { return s.clone() };
+        let zero = i64::from(self.ranges.lt(&g.lo, &g.hi));
+        self.between(s, g, others, (zero, g.most))
+    }
+
+    /// Those for the numbers from `least` to `most`, which are all that are left.
+    fn between(&mut self, s: &Stmt, g: &Guard, others: &[Guard], (least, most): (i64, i64)) -> Stmt {
+        if least >= most {
+            let copy = visit::refresh(&with(s, g, most), &mut self.next_id);
+            return self.decided(&copy, others);
+        }
+        let middle = least + (most - least) / 2;
+        let then = self.between(s, g, others, (least, middle));
+        let other = Some(self.between(s, g, others, (middle + 1, most)));
+        let cond = le(g.hi.clone(), g.end(middle));
+        Stmt::new(StmtKind::If { cond, then, other }, s.places().clone())
+    }
+}
+
+/// Bounds that have the same values all through a loop that binds these variables.
+fn fixed(l: &Loop, bound: &HashSet<VarId>) -> bool {
+    [&l.lo, &l.hi].into_iter().all(|e| {
+        let mut plain = vars_of(e).is_disjoint(bound);
+        visit::walk_expr(e, &mut |x| plain &= !matches!(x.kind(), ExprKind::Load(_) | ExprKind::Call(..)));
+        plain
+    })
+}
+
+/// A statement in which loops with the guard's number of iterations have `n`.
+fn with(s: &Stmt, g: &Guard, n: i64) -> Stmt {
+    visit::map_stmts(s, &mut |s| match s.as_loop().filter(|l| g.is_of(l)) {
+        Some(_) if n == 0 => Stmt::empty(),
+        Some(l) => s.with_kind(StmtKind::Loop(Loop { hi: g.end(n), ..l.clone() })),
+        None => s,
+    })
+}
+
+/// How many statements all copies of a loop's body have.
+fn statements(body: &Stmt, guards: &[Guard]) -> i64 {
+    let inner = body.children().map(|c| statements(c, guards)).fold(0, i64::saturating_add);
+    let own = i64::from(body.as_store().is_some() || body.as_reduce().is_some());
+    let Some(l) = body.as_loop().filter(|l| l.exec == Executor::Unrolled) else { return inner + own };
+    let guard = guards.iter().find(|g| g.is_of(l)).map(|g| g.most * (g.most + 1) / 2);
+    inner.saturating_mul(guard.or_else(|| constant_trips(l)).unwrap_or(1).max(1))
+}
