@@ -4,6 +4,7 @@
 mod chain;
 mod chains;
 pub mod device;
+mod hoisted;
 mod inner;
 mod scatter;
 mod short;
@@ -71,11 +72,22 @@ pub fn searched(
     values: &Values,
 ) -> Result<Auto, Diagnostic> {
     let model = Model::named("cpu")?;
-    let (func, apart) = inner::first(module, func, sizes);
-    let func = &func;
+    let (func, mut apart) = inner::first(module, func, sizes);
+    let read = |func: &Function, labels: &[String]| -> Vec<Result<Homomorphism, Diagnostic>> {
+        labels.iter().map(|l| Homomorphism::of(module, func, Some(l))).collect()
+    };
+    let all = labels(&func);
+    let mut chains = chains::find(&func, &all, &read(&func, &all), sizes, setting);
+    let alone = |l: &str| !chains.iter().any(|c| c.labels.iter().any(|x| x == l));
+    let hoisted = hoisted::first(module, &func, &alone, sizes, setting);
+    if !hoisted.steps.is_empty() {
+        apart.extend(hoisted.steps);
+        // What was computed before a product is no member of a chain.
+        chains = chains::find(&hoisted.func, &all, &read(&hoisted.func, &all), sizes, setting);
+    }
+    let func = &hoisted.func;
     let labels = labels(func);
-    let read: Vec<Result<Homomorphism, Diagnostic>> =
-        labels.iter().map(|l| Homomorphism::of(module, func, Some(l))).collect();
+    let read = read(func, &labels);
     let mut out = Auto {
         strategy: Strategy::Id,
         parts: Vec::new(),
@@ -93,7 +105,6 @@ pub fn searched(
         tabled.push(t.label);
     }
     steps.extend(apart);
-    let mut chains = chains::find(func, &labels, &read, sizes, setting);
     for c in &mut chains {
         let rows = out.number(&format!("rows.{}", c.labels[0]), c.rows, &c.choices(), values);
         c.set_rows(rows);

@@ -1,9 +1,10 @@
 //! Accesses as the model sees them: linear subscripts, and the dimension that is contiguous in memory.
 
+use lathe_ir::interp::evaluate;
 use lathe_ir::layout::LayoutStep;
 use lathe_ir::lower::address;
 use lathe_ir::visit::{map_expr, substitute, vars_of, walk, walk_expr};
-use lathe_ir::{Access, BinOp, BufId, Buffer, Expr, ExprKind, Function, Param, Stmt, VarId};
+use lathe_ir::{Access, BinOp, BufId, Buffer, Expr, ExprKind, Function, Param, Stmt, VarId, build};
 use lathe_poly::Affine;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -194,6 +195,36 @@ fn first_bound(e: &Expr) -> Expr {
 
 fn is_bound(e: &Expr) -> bool {
     e.ty().is_index() && matches!(e.kind(), ExprKind::Binary(BinOp::Max | BinOp::Min, ..))
+}
+
+/// Whether all iterations of a loop load an element that one of them stores, where each stores one of its own: no compiler makes
+/// lanes of them. `range`: the first value of the loop's variable, and the one behind the last.
+pub fn reads_its_own(
+    body: &Stmt,
+    (v, (lo, hi)): (VarId, (i64, i64)),
+    known: &Known,
+    values: &HashMap<VarId, i64>,
+) -> bool {
+    let (mut stored, mut loaded) = (Vec::new(), Vec::new());
+    walk(body, &mut |s, _| {
+        stored.extend(s.as_store().and_then(|st| Place::of(&st.target, known)));
+        loaded.extend(loads(s).iter().filter_map(|a| Place::of(a, known)));
+        true
+    });
+    let mut at = values.clone();
+    at.insert(v, 0);
+    let meets = |p: &Place, q: &Place| {
+        (0..q.exprs.len()).all(|d| match q.subscripts[d].as_ref().map_or(0, |f| f.coefficient(&v)) {
+            0 => p.exprs[d] == q.exprs[d],
+            1 => {
+                let apart = build::sub(p.exprs[d].clone(), q.exprs[d].clone());
+                evaluate(&apart, &at).is_some_and(|n| (lo..hi).contains(&n))
+            }
+            _ => false,
+        })
+    };
+    let mut own = stored.iter().filter(|q| q.along(v) == Along::Next);
+    own.any(|q| loaded.iter().any(|p| p.buffer.id == q.buffer.id && !p.mentions(v) && meets(p, q)))
 }
 
 /// The loads in the values of a statement, subscripts of loads included, each once.

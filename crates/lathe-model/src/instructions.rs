@@ -4,7 +4,7 @@
 //! with unrolled loops and lanes, are a multiset in which equal loads count once; loop-carried recurrences are
 //! a lower bound.
 
-use crate::accesses::{Along, Known, Place, loads};
+use crate::accesses::{Along, Known, Place, loads, reads_its_own};
 use crate::count::Values;
 use crate::trips::{UNKNOWN_TRIPS, bounds, decides, typical, typical_of};
 use lathe_ir::interp::evaluate;
@@ -231,7 +231,9 @@ impl<'a> Walk<'a> {
                 self.overhead += self.machine.costs.loop_start * times;
                 let plain = self.plain || matches!(l.body.establishes(), Some(Establishes::Checked(_)));
                 let carried = self.carried_by(&l.body, l.binder.id);
-                let bag = Bag { iterations: inner, plain, carried, ..Bag::default() };
+                let own = |b| reads_its_own(&l.body, (l.binder.id, b), self.known, &self.values);
+                let apart = plain && bounds.is_some_and(own);
+                let bag = Bag { iterations: inner, plain, carried, apart, ..Bag::default() };
                 let outer = std::mem::replace(&mut self.bag, bag);
                 self.visit(&l.body, inner);
                 self.finish();

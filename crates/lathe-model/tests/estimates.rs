@@ -313,6 +313,22 @@ fn loops_that_nobody_scheduled_become_vectors_where_they_can() {
 }
 
 /// Blocks of 64 and 36 rows take two threads as long as two of 64.
+/// A row that reads one of its own elements in every iteration stays a loop of scalars; one before or behind the element does not.
+#[test]
+fn rows_that_read_their_own_elements_become_no_vectors() {
+    let row = |from: &str, to: &str| {
+        let tree = format!(
+            "func f(N)(A: inout f64[N, N]) stage plain {{
+               for k in 0..N {{ for i in 0..N {{ for j in {from}..{to} {{
+                 'A'[k, i, j]: A[i, j]! = A[i, j]! + A[i, k]! * A[k, j]! }} }} }}
+             }}"
+        );
+        on(&machine(), &tree, &[("N", 200)]).instructions
+    };
+    let (all, half) = (row("0", "N"), row("k + 1", "N"));
+    assert!(all > 5.0 * half, "{all} {half}");
+}
+
 #[test]
 fn the_slowest_thread_counts() {
     let tree = "func f(M, N)(A: in f32[M, N], B: out f32[M, N]) stage scheduled {

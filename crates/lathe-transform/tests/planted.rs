@@ -296,7 +296,7 @@ fn fate(e: &Example, change: Change, wrong: &Function) -> Fate {
 }
 
 /// Whatever is wrong in what these rules make, their claims say: no program has to run.
-const DECIDED: [&str; 41] = [
+const DECIDED: [&str; 42] = [
     "guard",
     "to_reduction",
     "inscan",
@@ -331,6 +331,7 @@ const DECIDED: [&str; 41] = [
     "inline",
     "expand",
     "materialize",
+    "hoist",
     "prereduce",
     "prescan",
     "lookback",

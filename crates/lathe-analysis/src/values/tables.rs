@@ -5,7 +5,7 @@ use super::{Change, only_in};
 use crate::env::{Env, Item};
 use crate::leaves::{Leaf, Relative, leaves, relate};
 use crate::memory::{Memory, Place as Cell};
-use crate::solve::{Answer, Reduced, solve_from};
+use crate::solve::{Answer, Reduced, solve, solve_from};
 use crate::system::{Lin, ge, gt};
 use crate::translate::Builder;
 use crate::written_before_read;
@@ -328,7 +328,21 @@ impl<'a> Check<'_, '_, 'a> {
         complete(conditions)
     }
 
-    /// The conditions around a use whose loops are those of the stores by other names; none if they are not.
+    /// Whether a loop has an iteration wherever the surroundings are.
+    fn begins(&self, items: &[Item], lo: &Expr, hi: &Expr) -> bool {
+        let mut builder = Builder::new(self.aligner.written);
+        let mut scope = builder.surroundings(self.aligner.env);
+        for item in items {
+            builder.item(&mut scope, item);
+        }
+        let (lo, hi) = (builder.value(&mut scope, lo), builder.value(&mut scope, hi));
+        let Some(empty) = ge(&lo, &hi) else { return false };
+        builder.system.cons.push(empty);
+        solve(&builder.system) == Answer::Empty
+    }
+
+    /// The conditions around a use whose loops are those of the stores by other names; none if they are not. Further loops
+    /// around the use surely have an iteration wherever they begin: then some iteration reads what each store writes.
     fn same_domain<'u>(
         &self,
         d: &Definition,
@@ -340,10 +354,17 @@ impl<'a> Check<'_, '_, 'a> {
             left.insert(at.get(&l.var)?.as_var()?);
         }
         let mut conditions = Vec::new();
-        for item in &u.items[self.block.items.len()..] {
+        let around = self.block.items.len();
+        for (n, item) in u.items.iter().enumerate().skip(around) {
             match item {
                 Item::Loop { binder, lo, hi, step: 1, .. } => {
-                    let own = d.loops.iter().find(|l| at[&l.var].as_var() == Some(binder.id))?;
+                    let own = d.loops.iter().find(|l| at[&l.var].as_var() == Some(binder.id));
+                    let Some(own) = own else {
+                        if self.begins(&u.items[..n], lo, hi) {
+                            continue;
+                        }
+                        return None;
+                    };
                     let equal = |a: &Expr, b: &Expr| {
                         let a = substitute(a, at);
                         a == *b

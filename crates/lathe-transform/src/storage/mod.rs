@@ -9,6 +9,7 @@ mod begin;
 mod compute_at;
 mod expand;
 mod fma;
+mod hoist;
 mod inline;
 mod inscan;
 mod localize;
@@ -30,6 +31,7 @@ mod relayout;
 mod scope;
 mod stage;
 
+pub use hoist::{replaced, unchanged};
 pub use make::zero;
 pub(crate) use make::{fresh_name, may_alias, proved};
 
@@ -52,6 +54,7 @@ pub static RULES: &[&Rule] = &[
     &localize::LOCALIZE,
     &expand::EXPAND,
     &materialize::MATERIALIZE,
+    &hoist::HOIST,
     &relayout::SET_LAYOUT,
     &relayout::PROMOTE,
     &relayout::DISTRIBUTE,

@@ -112,7 +112,11 @@ fn random_step(r: &mut Rng, f: &Function) -> String {
         ", layout: tile(1, 2), layout: permute(1, 0, 2)",
     ]);
     let factor = *r.pick(&[2, 3, 4, 5]);
-    match r.next(19) {
+    match r.next(20) {
+        19 => {
+            let labels = lathe_transform::names::labels_in(&f.body);
+            format!("hoist({}, {l})", r.pick(&labels))
+        }
         17 => format!("fuse({l}, {o})"),
         18 => format!("localize({}, at: {l})", r.pick(&["T", b.as_str()])),
         15 => {

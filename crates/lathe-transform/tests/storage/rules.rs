@@ -85,6 +85,26 @@ fn values_are_computed_in_a_nest_of_their_own() {
     assert_eq!(refusal(&m, "f", "materialize(B)"), "E0624");
 }
 
+const SCALED: &str = "func scaled(M, K)(a: in i64, A: in i64[M, K], B: in i64[K, 6], C: out i64[M, 6]) stage plain {
+    compute 'C' over i in 0..M, j in 0..6, k in 0..K reduce(sum) { C[i, j] = a * A[i, k] * B[k, j] + (A[i, k] - a) }
+}";
+
+#[test]
+fn what_a_loop_does_not_change_is_computed_before() {
+    let m = parse(SCALED);
+    let f = all_sizes(&m, "scaled", "open(); hoist(C, C.j); reorder(C.map.k, C.map.i)", &["M", "K"]);
+    assert!(show(&f).contains("'C.map2'"), "{}", show(&f));
+    all_sizes(
+        &m,
+        "scaled",
+        "open(); hoist(C, C.j, name: S); split(C.map.k, 4); parallel(C.map.i)",
+        &["M", "K"],
+    );
+    // All that is more than a load depends on `i`; blocks of a loop make no box.
+    assert_eq!(refusal(&m, "scaled", "open(); hoist(C, C.i)"), "E0624");
+    assert_eq!(refusal(&m, "scaled", "open(); split(C.j, 4); hoist(C, C.j.i)"), "E0624");
+}
+
 #[test]
 fn arrays_shrink_to_what_an_iteration_uses() {
     let m = parse(

@@ -23,6 +23,7 @@ mod mapped;
 mod nests;
 mod patterns;
 mod pictures;
+mod pivots;
 mod raise;
 mod reductions;
 mod setting;

@@ -4,7 +4,7 @@
 use super::candidates::{STEPS, Word, arguments, candidates, has, in_time, reduces, rows_jammed};
 use super::made::{Made, label};
 use super::setting::Setting;
-use super::{blocked, columns, interior, layouts, sums};
+use super::{blocked, columns, interior, layouts, pivots, sums};
 use crate::applied::Version;
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::interp::evaluate;
@@ -265,12 +265,13 @@ fn best(
             continue;
         }
         let cut = interior::interior(set, whole, path, sizes, threads);
+        let rows = pivots::cut(set, whole, path, threads);
         let blocks = columns.as_ref().and_then(|(made, over)| {
             let mut args = Args::default();
             args.push(None, Arg::Path(over.clone()));
             if threads { made.then(set, path, "parallel", &args).ok() } else { Some(made.clone()) }
         });
-        for made in [cut, blocks].into_iter().flatten().filter(|m| !ran || runs(&m.func)) {
+        for made in [cut, rows, blocks].into_iter().flatten().filter(|m| !ran || runs(&m.func)) {
             let c = cost(&made.func);
             if c < best.as_ref().map_or(clear, |b| b.0 * gain) {
                 best = Some((c, made));

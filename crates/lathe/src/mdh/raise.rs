@@ -1,6 +1,7 @@
 //! Loops that are equivalent to index notation are raised to it: names of values are written out (`inline`), variables are
-//! expanded (`expand`), nests are distributed (`fission`), and each part is raised (`close`). Decisions can then be made for the result.
+//! expanded (`expand`), nests are distributed (`fission`, `affine_schedule`), and each part is raised (`close`). Decisions can then be made for the result.
 
+use super::candidates::{Word, arguments};
 use super::made::Made;
 use super::nests::apart;
 use super::setting::Setting;
@@ -34,7 +35,8 @@ fn one(set: &Setting, before: &Made, path: &Path, sizes: &BTreeMap<String, i64>)
     let here = |m: &Made| -> Option<Stmt> { visit::at(&m.func.body, path).cloned() };
     let step = |m: &Made, rule: &str, args: &Args| m.then(set, path, rule, args).ok();
     let mut made = before.clone();
-    if computes(&here(&made)?).next().is_some() {
+    let nested = computes(&here(&made)?).next().is_some();
+    if nested {
         made = step(&made, "open", &Args::default())?;
     }
     for name in named(&here(&made)?) {
@@ -45,6 +47,7 @@ fn one(set: &Setting, before: &Made, path: &Path, sizes: &BTreeMap<String, i64>)
     let (stay, within) = accumulators(&here(&made)?);
     // Decisions make most of these arrays small again; who takes them looks at what is left.
     made = apart(set, &made, path, (sizes, i64::MAX), &stay).ok()?;
+    let whole = made.clone();
     let labels = lathe_transform::names::labels_in(&here(&made)?);
     // What sets a sum to its identity stays with the sum.
     let cut = |l: &&String| !within.contains(l) && !labels.iter().any(|k| Role::Init.is_of(l, k));
@@ -56,10 +59,16 @@ fn one(set: &Setting, before: &Made, path: &Path, sizes: &BTreeMap<String, i64>)
             made = next;
         }
     }
-    made = step(&made, "close", &Args::default())?;
-    let now = here(&made)?;
-    let reduces = computes(&now).any(|c| c);
-    (reduces && loops(&now).is_empty()).then_some(made)
+    let closed = |m: &Made| {
+        let made = step(m, "close", &Args::default())?;
+        let now = here(&made)?;
+        let reduces = computes(&now).any(|c| c);
+        (reduces && loops(&now).is_empty()).then_some(made)
+    };
+    // Statements that were in index notation are numbered inside of the loops around only: `fission` does not know which one is which, and
+    // a schedule numbers them anew.
+    let scheduled = || step(&whole, "affine_schedule", &arguments(&[("fuse", Word::Name("none"))]));
+    closed(&made).or_else(|| closed(&nested.then(scheduled).flatten()?))
 }
 
 /// Variables that hold a reduction until it is stored, which `close` raises as a whole, and the labels of what they hold.

@@ -22,9 +22,9 @@ pub(super) fn fused(set: &Setting, sizes: &BTreeMap<String, i64>) -> Option<Made
 }
 
 /// The function with the loops over rows of two products of one matrix fused, one that sums over rows and one that sums over columns, where
-/// the second cache does not hold the matrix: each row is read from memory once. None, if there are none.
+/// the first cache does not hold the matrix: each row is read from the second one, or from memory, once. None, if there are none.
 pub(super) fn by_rows(set: &Setting, sizes: &BTreeMap<String, i64>) -> Option<Made> {
-    let large = large(set, sizes);
+    let large = larger(set, sizes, set.machine.l1_bytes);
     let mut found: Vec<(BufId, Compute, usize)> = Vec::new();
     visit::walk(&set.func.body, &mut |s, _| {
         if let Some((c, (matrix, rows))) = s.as_compute().and_then(|c| Some((c, by_row(c, &large)?))) {
@@ -114,7 +114,7 @@ fn both(set: &Setting, start: &Made, first: (&Compute, usize), second: (&Compute
 type Reduction = (String, Vec<String>);
 
 fn groups(set: &Setting, sizes: &BTreeMap<String, i64>) -> Vec<Vec<Reduction>> {
-    let large = large(set, sizes);
+    let large = larger(set, sizes, set.machine.l2_bytes);
     let mut found: Vec<(Compute, HashSet<BufId>, Vec<Reduction>)> = Vec::new();
     visit::walk(&set.func.body, &mut |s, _| {
         if let Some(c) = s.as_compute().filter(|c| reduces_all(c)) {
@@ -148,12 +148,12 @@ fn reduces_all(c: &Compute) -> bool {
         && c.dims.iter().all(|d| matches!(d.combine, Combine::Reduce(_)) && free(&d.lo) && free(&d.hi))
 }
 
-/// Arrays that the second cache does not hold.
-fn large(set: &Setting, sizes: &BTreeMap<String, i64>) -> HashSet<BufId> {
+/// Arrays that a cache of so many bytes does not hold.
+fn larger(set: &Setting, sizes: &BTreeMap<String, i64>, cache: u64) -> HashSet<BufId> {
     let bytes = bytes(set.func, sizes);
     let mut out = HashSet::new();
     let mut add = |b: &Buffer| {
-        if bytes(b) > set.machine.l2_bytes as i64 {
+        if bytes(b) > cache as i64 {
             out.insert(b.id);
         }
     };

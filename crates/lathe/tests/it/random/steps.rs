@@ -60,6 +60,7 @@ pub fn random(r: &mut Rng, f: &Function) -> String {
             1 => format!("factor({w}, {l}{space})"),
             _ => format!("factor({w}, {l}, at: {o})"),
         },
+        25 if r.one_in(3) => format!("hoist({s}, {l})"),
         25 => format!("compute_at({w}, {l}{space})"),
         26 if r.one_in(2) => format!("materialize({s})"),
         26 => format!("inline({w})"),
