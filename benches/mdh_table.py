@@ -9,10 +9,16 @@ COARSE = 10
 
 
 def judged(results):
-    """The rows without rivals that are not held to their instruction set, which is seen where one is faster than its arithmetic; and
-    with ratios of least times where a rival is unsteady: most of its rounds take more than twice its least time, which would win."""
-    free = {n for r in results["rows"].values() if r.get("instructions") == "AVX2" and r["unit"] == "GFLOP/s"
-            for n, c in r["candidates"].items() if not n.startswith("lathe") and c["rate"] > 1.05 * r["peak"]}
+    """The rows without rivals that are not held to their instruction set, which is seen where one is faster than its arithmetic in the
+    best of the machine's rows, since a neighbour may have disturbed one of them; and with ratios of least times where a rival is
+    unsteady: most of its rounds take more than twice its least time, which would win."""
+    held = [r for r in results["rows"].values() if r.get("instructions") == "AVX2" and r["unit"] == "GFLOP/s"]
+    peaks = {}
+    for r in held:
+        key = (r["machine"], r["threads"])
+        peaks[key] = max(peaks.get(key, 0), r["peak"])
+    free = {n for r in held for n, c in r["candidates"].items()
+            if not n.startswith("lathe") and c["rate"] > 1.05 * peaks[r["machine"], r["threads"]]}
     return {k: least(without(r, free if r.get("instructions") == "AVX2" and r["unit"] == "GFLOP/s" else ())) for k, r in results["rows"].items()}
 
 
