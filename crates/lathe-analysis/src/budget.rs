@@ -5,6 +5,18 @@ use std::cell::Cell;
 thread_local! {
     /// What all searches of this thread may still take together: per node the square of its constraints.
     static LEFT: Cell<u64> = const { Cell::new(u64::MAX) };
+    /// How many questions this thread asked isl.
+    static QUESTIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// How many questions isl was asked by this thread so far, schedules among them; those are not that it had answered before.
+pub fn questions() -> u64 {
+    QUESTIONS.get()
+}
+
+/// One more question.
+pub(crate) fn count() {
+    QUESTIONS.set(QUESTIONS.get() + 1);
 }
 
 /// Runs an analysis whose searches do so much work at most, all together: pairs of constraints, summed over their nodes.

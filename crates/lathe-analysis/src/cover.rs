@@ -44,28 +44,16 @@ pub(crate) fn uncovered(a: &Projection, b: &Projection) -> Option<Option<Vec<i64
     if left.is_empty() {
         return Some(None);
     }
+    // Elimination may show it of parts of tiles; isl, which takes longer, gives a point besides.
+    let numbered = Numbered::of(a.dims, &left, b.parts);
+    if numbered.as_ref().is_some_and(|n| n.left().is_empty()) {
+        return Some(None);
+    }
     let first = || difference(&Projection { dims: a.dims, parts: &left }, b);
     // Half of what may be done is for the case that isl gives up.
-    within_work(budget::left() / 2, first).or_else(|| by_quotients(a.dims, &left, b.parts)).or_else(first)
-}
-
-/// The same with quotients as unknowns that matter.
-fn by_quotients(dims: u32, a: &[Conj], b: &[Conj]) -> Option<Option<Vec<i64>>> {
-    let mut all = Numbered { dims, parts: [a.to_vec(), b.to_vec()] };
-    while let Some(next) = all.further() {
-        all = next;
-    }
-    if all.dims == dims {
-        return None;
-    }
-    let [x, y] = &all.parts;
-    let (x, y) = (Projection { dims: all.dims, parts: x }, Projection { dims: all.dims, parts: y });
-    let left = not_covered(&x, &y);
-    let found = match left.is_empty() {
-        true => None,
-        false => difference(&Projection { dims: all.dims, parts: &left }, &y)?,
-    };
-    Some(found.map(|p| p.into_iter().take(dims as usize).collect()))
+    within_work(budget::left() / 2, first)
+        .or_else(|| numbered.and_then(|n| n.difference(a.dims)))
+        .or_else(first)
 }
 
 /// The parts of `a` of which elimination does not show that `b` covers them.
@@ -90,6 +78,32 @@ struct Numbered {
 const MAX_QUOTIENTS: usize = 6;
 
 impl Numbered {
+    /// Two unions with all quotients as unknowns that matter; none where there are no quotients.
+    fn of(dims: u32, a: &[Conj], b: &[Conj]) -> Option<Numbered> {
+        let mut all = Numbered { dims, parts: [a.to_vec(), b.to_vec()] };
+        while let Some(next) = all.further() {
+            all = next;
+        }
+        (all.dims > dims).then_some(all)
+    }
+
+    fn projections(&self) -> [Projection<'_>; 2] {
+        self.parts.each_ref().map(|parts| Projection { dims: self.dims, parts })
+    }
+
+    /// The parts of the first one of which elimination does not show that the second one covers them.
+    fn left(&self) -> Vec<Conj> {
+        let [a, b] = self.projections();
+        not_covered(&a, &b)
+    }
+
+    /// A point of the first one that is not in the second one, as values of the first `dims` unknowns.
+    fn difference(&self, dims: u32) -> Option<Option<Vec<i64>>> {
+        let [_, b] = self.projections();
+        let found = difference(&Projection { dims: self.dims, parts: &self.left() }, &b)?;
+        Some(found.map(|p| p.into_iter().take(dims as usize).collect()))
+    }
+
     /// The same with an unknown more that matters for each quotient of those that do, such as the tile that an element is in: parts
     /// of one tile cover it together then, which their projections do not show. No points come or go, because what is divided
     /// determines the quotient. None where there are no more.

@@ -1,5 +1,6 @@
 //! Fourier–Motzkin elimination with the integer tightening of the Omega test (Pugh, 1991): when one of
-//! the two coefficients of every combined pair is a unit, the projection is exact over the integers.
+//! the two coefficients of every combined pair is a unit, the projection is exact over the integers. Elsewhere it may have points
+//! that no integers lead to; values are looked for all the same, and mostly found.
 
 use crate::system::{Con, Conj};
 use lathe_poly::gcd;
@@ -11,7 +12,7 @@ pub(crate) enum Outcome {
     Empty,
     /// A value for each unknown that occurs.
     Point(HashMap<u32, i64>),
-    /// A projection was inexact, or too large.
+    /// No values were found, where a projection was inexact, or one was too large.
     Maybe,
 }
 
@@ -25,7 +26,6 @@ pub(crate) fn eliminate(cons: &Conj) -> Outcome {
     columns.dedup();
     let mut table = Table::new(columns.len(), cons.len());
     // Equalities that are left have no unit coefficient; as two inequalities they are a relaxation.
-    let mut exact = true;
     let (mut row, mut made) = (vec![0; columns.len() + 1], Vec::with_capacity(columns.len() + 1));
     for con in cons {
         row.fill(0);
@@ -36,7 +36,6 @@ pub(crate) fn eliminate(cons: &Conj) -> Outcome {
         }
         row[columns.len()] = con.lin.constant;
         if con.eq {
-            exact = false;
             let Some(mut negated) = row.iter().map(|v| v.checked_neg()).collect::<Option<Vec<i64>>>() else {
                 return Outcome::Maybe;
             };
@@ -53,8 +52,7 @@ pub(crate) fn eliminate(cons: &Conj) -> Outcome {
         if table.alive.len() > MAX_ROWS {
             return Outcome::Maybe;
         }
-        let Some((col, is_exact)) = table.choose() else { break };
-        exact &= is_exact;
+        let Some(col) = table.choose() else { break };
         let bounds = table.take(col);
         let (lower, upper): (Vec<usize>, Vec<usize>) = bounds.iter().partition(|r| table.row(**r)[col] > 0);
         for l in &lower {
@@ -69,9 +67,6 @@ pub(crate) fn eliminate(cons: &Conj) -> Outcome {
     }
     if table.empty {
         return Outcome::Empty;
-    }
-    if !exact {
-        return Outcome::Maybe;
     }
     match witness(&table, &trail) {
         Some(values) if cons.iter().all(|c| holds(c, &columns, &values)) => {
@@ -184,14 +179,14 @@ impl Table {
     }
 
     /// The column whose elimination makes the fewest rows, exact eliminations first.
-    fn choose(&self) -> Option<(usize, bool)> {
+    fn choose(&self) -> Option<usize> {
         let mut best: Option<((bool, i64), usize)> = None;
         for (col, c) in self.counts.iter().enumerate() {
             if c.lower + c.upper == 0 {
                 continue;
             }
             if c.lower == 0 || c.upper == 0 {
-                return Some((col, true));
+                return Some(col);
             }
             let coarse = c.coarse_lower > 0 && c.coarse_upper > 0;
             let rating = (coarse, c.lower * c.upper - c.lower - c.upper);
@@ -199,7 +194,7 @@ impl Table {
                 best = Some((rating, col));
             }
         }
-        best.map(|((inexact, _), col)| (col, !inexact))
+        best.map(|b| b.1)
     }
 }
 

@@ -1,9 +1,11 @@
 //! The questions that isl answers. One context per thread, under a budget of operations; no isl object
 //! leaves this file.
 
-use crate::budget::{left, spend};
+use crate::budget::{count, left, spend};
 use crate::system::{Con, Conj};
 use isl_rs::{BasicSet, Context, DimType, LibISLError, Mat, Set, Space, Val};
+use rustc_hash::FxHashMap;
+use std::cell::RefCell;
 use std::collections::HashMap;
 
 /// Operations that one question may take.
@@ -32,18 +34,76 @@ const NUMBERS: u64 = 16;
 /// that take many are asked again with more, and count as much as they were refused before.
 const PARTS: [u64; 7] = [4096, 1024, 256, 64, 16, 4, 1];
 
-/// Runs a question about some systems within the budget; `None` if isl gave up or failed.
-fn within_budget<T>(about: &[&[Conj]], question: impl Fn(&Context) -> Result<T, LibISLError>) -> Option<T> {
+/// A point as values of unknowns in their order, or that there is none; `None` if isl gave up or failed.
+type Answer = Option<Option<Vec<i64>>>;
+
+/// An answer, and what the question counted as.
+struct Kept {
+    answer: Answer,
+    work: u64,
+    /// With so much left to do, isl was not stopped earlier.
+    needed: u64,
+}
+
+thread_local! {
+    /// The last answers: a search asks much about a tree that the steps which it then takes ask again.
+    static KEPT: RefCell<FxHashMap<Vec<i64>, Kept>> = RefCell::default();
+}
+/// So many answers are kept.
+const MOST_KEPT: usize = 4096;
+
+/// Answers a question about some systems within the budget. It counts as much, and is answered alike, whether or not it was
+/// asked before, so that nothing depends on what else was.
+fn within_budget(
+    key: Vec<i64>,
+    about: &[&[Conj]],
+    question: impl Fn(&Context) -> Result<Option<Vec<i64>>, LibISLError>,
+) -> Answer {
+    let before = left();
+    let known = KEPT.with_borrow(|all| {
+        let known = all.get(&key).filter(|k| k.needed <= before)?;
+        Some((known.answer.clone(), known.work))
+    });
+    if let Some((answer, work)) = known {
+        spend(work);
+        return answer;
+    }
+    count();
+    let mut needed = Some(0);
+    let answer = in_parts(about, question, &mut needed);
+    if let Some(needed) = needed {
+        KEPT.with_borrow_mut(|all| {
+            if all.len() >= MOST_KEPT {
+                all.clear();
+            }
+            all.insert(key, Kept { answer: answer.clone(), work: before - left(), needed });
+        });
+    }
+    answer
+}
+
+/// Asks with larger and larger budgets. `needed` becomes what must be left so that the answer is the same with more; `None`
+/// where isl was stopped for what was left.
+fn in_parts(
+    about: &[&[Conj]],
+    question: impl Fn(&Context) -> Result<Option<Vec<i64>>, LibISLError>,
+    needed: &mut Option<u64>,
+) -> Answer {
+    let before = left();
     let numbers = about.iter().flat_map(|all| all.iter()).map(|cons| cons.len() * columns_of(cons).len());
     let numbers = numbers.max().unwrap_or(0);
     let times = 1 + ((numbers / USUAL) as u64).saturating_pow(2);
+    let numbers = numbers.max(1) as u64;
     if !spend(ASKED.saturating_mul(times)) {
+        *needed = None;
         return None;
     }
     for part in PARTS {
         // No question takes more than what is left.
-        let most = left().saturating_mul(NUMBERS) / numbers.max(1) as u64;
+        let most = left().saturating_mul(NUMBERS) / numbers;
         let operations = (BUDGET / times / part).min(most.max(1));
+        let enough = (operations + 1).saturating_mul(numbers) / NUMBERS + 1;
+        *needed = needed.filter(|_| most > operations).map(|_| before - left() + enough);
         let answer = within(operations, &question);
         // One that is answered took less, mostly hardly anything.
         let counted = match &answer {
@@ -51,8 +111,8 @@ fn within_budget<T>(about: &[&[Conj]], question: impl Fn(&Context) -> Result<T, 
             Some(_) => operations / 2,
             None => operations,
         };
-        let enough = spend(counted.saturating_mul(numbers as u64) / NUMBERS) && most > operations;
-        if answer.is_some() || !enough {
+        let more = spend(counted.saturating_mul(numbers) / NUMBERS) && most > operations;
+        if answer.is_some() || !more {
             return answer;
         }
     }
@@ -83,10 +143,25 @@ fn columns_of(cons: &[Con]) -> Vec<u32> {
 /// there is none, `None` if isl gave up.
 pub(crate) fn sample(cons: &Conj) -> Option<Option<HashMap<u32, i64>>> {
     let columns = columns_of(cons);
-    within_budget(&[std::slice::from_ref(cons)], |ctx| {
+    let mut key = vec![-1];
+    write(cons, &columns, &mut key);
+    let found = within_budget(key, &[std::slice::from_ref(cons)], |ctx| {
         let set = basic_set(ctx, cons, &columns)?;
-        point_of(set.to_set()?, &columns)
-    })
+        point_of(set.to_set()?, columns.len())
+    })?;
+    Some(found.map(|p| columns.into_iter().zip(p).collect()))
+}
+
+/// What a question says of a conjunction, whose unknowns are numbered by their places.
+fn write(cons: &[Con], columns: &[u32], out: &mut Vec<i64>) {
+    out.extend([columns.len() as i64, cons.len() as i64]);
+    for c in cons {
+        out.extend([i64::from(c.eq), c.lin.constant, c.lin.terms.len() as i64]);
+        for (col, k) in &c.lin.terms {
+            let at = columns.binary_search(col).unwrap_or(columns.len());
+            out.extend([at as i64, *k]);
+        }
+    }
 }
 
 /// A union of projections: each conjunction over all its unknowns, of which the first `dims` are kept.
@@ -98,22 +173,31 @@ pub(crate) struct Projection<'a> {
 /// A point of `a` that is not in `b`, both seen as sets of their first `dims` unknowns.
 /// `Some(None)`: there is none, `None`: isl gave up.
 pub(crate) fn difference(a: &Projection, b: &Projection) -> Option<Option<Vec<i64>>> {
-    let kept: Vec<u32> = (0..a.dims).collect();
-    let found = within_budget(&[a.parts, b.parts], |ctx| {
+    let mut key = vec![i64::from(a.dims)];
+    for p in [a, b] {
+        key.push(p.parts.len() as i64);
+        p.parts.iter().for_each(|cons| write(cons, &p.columns(cons), &mut key));
+    }
+    within_budget(key, &[a.parts, b.parts], |ctx| {
         let whole = projected(ctx, a)?;
         let rest = whole.subtract(projected(ctx, b)?)?;
-        point_of(rest, &kept)
-    })?;
-    Some(found.map(|p| kept.iter().map(|c| p.get(c).copied().unwrap_or(0)).collect()))
+        point_of(rest, a.dims as usize)
+    })
+}
+
+impl Projection<'_> {
+    /// The unknowns that are kept, and then the others that occur.
+    fn columns(&self, cons: &[Con]) -> Vec<u32> {
+        let others = columns_of(cons).into_iter().filter(|c| *c >= self.dims);
+        (0..self.dims).chain(others).collect()
+    }
 }
 
 fn projected(ctx: &Context, p: &Projection) -> Result<Set, LibISLError> {
     let mut out = Set::empty(Space::set_alloc(ctx, 0, p.dims)?)?;
     for cons in p.parts {
-        let mut columns = columns_of(cons);
-        columns.retain(|c| *c >= p.dims);
-        let extra = columns.len() as u32;
-        let columns: Vec<u32> = (0..p.dims).chain(columns).collect();
+        let columns = p.columns(cons);
+        let extra = columns.len() as u32 - p.dims;
         let set = basic_set(ctx, cons, &columns)?.to_set()?;
         out = out.union(set.project_out(DimType::Set, p.dims, extra)?)?;
     }
@@ -155,16 +239,13 @@ fn basic_set(ctx: &Context, cons: &[Con], columns: &[u32]) -> Result<BasicSet, L
     )
 }
 
-/// A point of a set as values of the unknowns that its dimensions stand for.
-fn point_of(set: Set, columns: &[u32]) -> Result<Option<HashMap<u32, i64>>, LibISLError> {
-    if set.is_empty()? {
+/// A point of a set, as values of its dimensions.
+fn point_of(set: Set, dims: usize) -> Result<Option<Vec<i64>>, LibISLError> {
+    let point = set.sample_point()?;
+    if point.is_void()? {
         return Ok(None);
     }
-    let point = set.sample_point()?;
-    let mut out = HashMap::with_capacity(columns.len());
-    for (d, col) in columns.iter().enumerate() {
-        // Numerators beyond 64 bits are an error of isl's.
-        out.insert(*col, point.get_coordinate_val(DimType::Set, d as i32)?.get_num_si()?);
-    }
-    Ok(Some(out))
+    // Numerators beyond 64 bits are an error of isl's.
+    let value = |d| point.get_coordinate_val(DimType::Set, d as i32)?.get_num_si();
+    Ok(Some((0..dims).map(value).collect::<Result<_, _>>()?))
 }

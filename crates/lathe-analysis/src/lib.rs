@@ -36,7 +36,7 @@ mod values;
 mod view;
 
 pub use bounds::{Assumptions, prove_accesses, prove_arithmetic};
-pub use budget::{exhausted, within_work};
+pub use budget::{exhausted, questions, within_work};
 pub use calls::prove_calls;
 pub use codes::CODES;
 pub use defined::{prove_defined, written_before_read};

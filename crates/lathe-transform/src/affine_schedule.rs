@@ -114,36 +114,52 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// What the step would make of all loops in the focus for each of several arguments, without asking whether it is legal:
-/// for cost models, which then take the step with the best ones.
-pub fn proposals(cursor: &Cursor, all: &[Args]) -> Vec<Result<Function, Refusal>> {
-    let Some(mut path) = whole(cursor) else { return Vec::new() };
+/// What the step would make of all loops in the focus for arguments that `ask` has, without asking whether it is legal: for
+/// cost models, which then take the step with the best ones. `None` where there are no loops.
+pub fn proposing<T>(
+    cursor: &Cursor,
+    ask: impl FnOnce(&mut dyn FnMut(&Args) -> Result<Function, Refusal>) -> T,
+) -> Option<T> {
+    let mut path = whole(cursor)?;
     let bounded = edited(cursor, &RULE, |work| {
         path = small(work, &path)?;
         in_place(work, &path)
     });
-    let Ok(bounded) = bounded else { return Vec::new() };
-    let Some(old) = visit::at(&bounded.body, &path) else { return Vec::new() };
+    let bounded = bounded.ok()?;
+    let old = visit::at(&bounded.body, &path)?;
     let env = Env::at(cursor.module, &bounded, &path);
+    let units = affine::unscheduled(&env, old);
     let mut known: Vec<(Fuse, Result<Schedule, String>)> = Vec::new();
-    let propose = |args: &Args| {
+    // What has the same order and the same plans is the same loops.
+    let mut made: Vec<(Tree, Vec<BandPlan>, Function)> = Vec::new();
+    let mut propose = |args: &Args| {
         let wanted = Wanted::read(args)?;
         if !known.iter().any(|k| k.0 == wanted.fuse) {
-            known.push((wanted.fuse, affine::schedule(&env, old, wanted.fuse)));
+            let found = units.as_ref().map_err(Clone::clone).and_then(|u| u.reordered(wanted.fuse));
+            known.push((wanted.fuse, found));
         }
         let of = known.iter().find(|k| k.0 == wanted.fuse).map(|k| &k.1);
-        let made = of.map_or(Err(String::new()), |s| {
-            let s = &with_lanes(in_blocks(s.clone()?, &wanted)?, &wanted);
-            let mut func = bounded.clone();
-            let new = affine::generate(s, &plans(s, &wanted), SPLITS[0], &mut func.next_id)?;
-            let new = simplify_stmt(&new, &mut Ranges::at(&bounded, &path));
-            func.body = visit::replace_at(&func.body, &path, new).ok_or_else(String::new)?;
+        let func = of.map_or(Err(String::new()), |s| {
+            let s = with_lanes(in_blocks(s.clone()?, &wanted)?, &wanted);
+            let plans = plans(&s, &wanted);
+            let same = made.iter().find(|m| (&m.0, &m.1) == (&s.tree, &plans));
+            let mut func = match same {
+                Some(m) => m.2.clone(),
+                None => {
+                    let mut func = bounded.clone();
+                    let new = affine::generate(&s, &plans, SPLITS[0], &mut func.next_id)?;
+                    let new = simplify_stmt(&new, &mut Ranges::at(&bounded, &path));
+                    func.body = visit::replace_at(&func.body, &path, new).ok_or_else(String::new)?;
+                    made.push((s.tree, plans, func.clone()));
+                    func
+                }
+            };
             func.stage = func.stage.max(wanted.stage());
             Ok(func)
         });
-        made.map_err(|why| refusal(old, &why))
+        func.map_err(|why| refusal(old, &why))
     };
-    all.iter().map(propose).collect()
+    Some(ask(&mut propose))
 }
 
 /// Arguments of the function that bound loops may be so large that sums of them overflow 64 bits; then the loops are

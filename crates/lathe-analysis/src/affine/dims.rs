@@ -11,7 +11,7 @@ use lathe_ir::{Binder, Executor, Expr, Scalar, VarId};
 use std::collections::HashMap;
 
 /// What becomes of one band.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct BandPlan {
     /// The members, outermost first.
     pub order: Vec<usize>,

@@ -2,6 +2,7 @@
 
 use super::dependences::Dependence;
 use super::{Context, Fuse, Member, Tree, Unit};
+use crate::budget::count;
 use crate::isl_set::within;
 use crate::system::{Col, Con, Conj};
 use isl_rs::{
@@ -69,6 +70,7 @@ pub(super) fn schedule(
     let key = format!("{fuse:?} {iterators:?} {:?} {:?} {}", names.outer, names.sizes, texts.join("\n"));
     let known = RECENT.with_borrow(|all| all.iter().find(|r| r.0 == key).map(|r| r.1.clone()));
     let found = known.unwrap_or_else(|| {
+        count();
         let found = ask(units, &names, &texts, fuse);
         RECENT.with_borrow_mut(|all| {
             all.truncate(KEPT - 1);

@@ -150,20 +150,38 @@ pub struct Schedule {
 /// # Errors
 /// A message: the nest is not affine, or isl gave up.
 pub fn schedule(env: &Env, root: &Stmt, fuse: Fuse) -> Result<Schedule, String> {
+    unscheduled(env, root)?.reordered(fuse)
+}
+
+/// The units of a subtree and their dependences, in no order yet ([`Schedule::reordered`]).
+///
+/// # Errors
+/// A message: the nest is not affine.
+pub fn unscheduled(env: &Env, root: &Stmt) -> Result<Schedule, String> {
     let (context, units) = units::collect(env, root)?;
     let dependences = dependences::dependences(&context, env, root, &units)?;
-    let tree = isl_schedule::schedule(&context, &units, &dependences, fuse)?;
     let innermost = env.items.iter().filter_map(|i| match i {
         Item::Alloc(b) => Some((b.id, b.layout.innermost(b.extents.len()))),
         _ => None,
     });
     let innermost = innermost.collect();
-    let mut out = Schedule { units, tree, context, dependences, innermost };
-    out.mark();
-    Ok(out)
+    Ok(Schedule { units, tree: Tree::Leaf, context, dependences, innermost })
 }
 
 impl Schedule {
+    /// The same units in the order of [`schedule`].
+    ///
+    /// # Errors
+    /// A message: isl gave up.
+    pub fn reordered(&self, fuse: Fuse) -> Result<Schedule, String> {
+        // One unit is fused with nothing.
+        let fuse = if self.units.len() > 1 { fuse } else { Fuse::Smart };
+        let tree = isl_schedule::schedule(&self.context, &self.units, &self.dependences, fuse)?;
+        let mut out = Schedule { tree, ..self.clone() };
+        out.mark();
+        Ok(out)
+    }
+
     /// Which subscript of an access leads to the next element in memory.
     pub fn innermost(&self, a: &Access) -> Option<usize> {
         let known = a.view.buffer().and_then(|b| self.innermost.get(&b));

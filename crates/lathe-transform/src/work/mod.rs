@@ -17,8 +17,7 @@ use crate::nest::rename_loops;
 use crate::rule::{Cursor, Edit, Rule};
 use crate::runs::runs_kept;
 use lathe_analysis::{
-    Change, Env, OrderRefusal, Unkept, exhausted, instances_preserved, order_preserved, padded, same_content,
-    same_instances,
+    Change, Env, OrderRefusal, Unkept, exhausted, order_preserved, padded, same_content, same_instances,
 };
 use lathe_diagnostics::{Code, Diagnostic, Places, Severity};
 use lathe_ir::names::Role;
@@ -284,29 +283,43 @@ impl<'a> Work<'a> {
 
     /// Replaces a subtree after asking the checker whether every dependence stays ordered.
     pub fn replace_checked(&mut self, path: &[usize], new: Stmt) -> Result<(), Refusal> {
+        self.replace_reordered(path, new, false)
+    }
+
+    /// The same. If `every` is set, it has to be known of every instance that it is run once, whatever decides that; this is
+    /// asked first then.
+    fn replace_reordered(&mut self, path: &[usize], new: Stmt, every: bool) -> Result<(), Refusal> {
         let old = self.at(path)?.clone();
         let mut ranges = self.ranges(path);
         let fits = self.keeps_arithmetic(path, &old, &new, &ranges);
         let new = simplify_stmt(&new, &mut ranges);
+        let known = if every { self.compared_instances(path, &old, &new, true)? } else { None };
         self.check_order(path, &old, &new)?;
-        self.check_instances(path, &old, &new)?;
+        let compared = if every { known } else { self.compared_instances(path, &old, &new, false)? };
+        compared.into_iter().for_each(|n| self.oblige(Obligation::by_accesses(Claim::InstancesKept, n)));
         fits?;
         self.check_content(path, &old, &new)?;
         self.replace_as_is(path, new, Kind::Bijection)
     }
 
-    /// Asks the checker whether `new` runs each instance of `old` once. Where that depends on data, the form of the rewrite
-    /// has to say so; where the work that may be done did not suffice, nothing does.
-    fn check_instances(&mut self, path: &[usize], old: &Stmt, new: &Stmt) -> Result<(), Refusal> {
+    /// Asks the checker whether `new` runs each instance of `old` once; gives how many statements were compared. Where that
+    /// depends on data, the form of the rewrite has to say so, unless it must be known of `every` instance; where the work
+    /// that may be done did not suffice, nothing does.
+    fn compared_instances(
+        &self,
+        path: &[usize],
+        old: &Stmt,
+        new: &Stmt,
+        every: bool,
+    ) -> Result<Option<usize>, Refusal> {
         let env = Env::at(self.cursor.module, &self.func, path);
         match same_instances(&env, old, new) {
-            Ok(compared) => self.oblige(Obligation::by_accesses(Claim::InstancesKept, compared)),
-            Err(Unkept { why, known }) if known || exhausted() => {
-                return Err(self.order_refusal(&OrderRefusal::Undecided(why)));
+            Ok(compared) => Ok(Some(compared)),
+            Err(Unkept { why, known }) if known || every || exhausted() => {
+                Err(self.order_refusal(&OrderRefusal::Undecided(why)))
             }
-            Err(_) => {}
+            Err(_) => Ok(None),
         }
-        Ok(())
     }
 
     /// Asks the checker whether every statement of `new` does what it did in `old`.
@@ -348,12 +361,9 @@ impl<'a> Work<'a> {
         path: &[usize],
         make: impl FnOnce(&mut u32) -> Result<Stmt, Refusal>,
     ) -> Result<(), Refusal> {
-        let old = self.at(path)?.clone();
         let new = make(&mut self.func.next_id)?;
         let new = self.copy(&new);
-        let env = Env::at(self.cursor.module, &self.func, path);
-        instances_preserved(&env, &old, &new).map_err(|r| self.order_refusal(&r))?;
-        self.replace_checked(path, new)
+        self.replace_reordered(path, new, true)
     }
 
     /// Replaces a subtree by one with other storage; `kind` is what happens to the instances of labels that stay. The
@@ -517,7 +527,8 @@ impl<'a> Work<'a> {
         let fits = self.keeps_arithmetic(up, &both, &new, &ranges);
         let new = simplify_stmt(&new, &mut ranges);
         self.check_order(up, &both, &new)?;
-        self.check_instances(up, &both, &new)?;
+        let compared = self.compared_instances(up, &both, &new, false)?;
+        compared.into_iter().for_each(|n| self.oblige(Obligation::by_accesses(Claim::InstancesKept, n)));
         fits?;
         self.check_content(up, &both, &new)?;
         let rest = all[..position].iter().copied().chain([&new]).chain(all[position + 2..].iter().copied());

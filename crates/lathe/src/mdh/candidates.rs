@@ -15,9 +15,17 @@ const ROWS: [i64; 2] = [4, 8];
 /// Widths of tiles of time steps, for arrays beyond the second cache.
 pub(super) const STEPS: [i64; 3] = [32, 16, 8];
 
+/// Arguments worth trying.
+#[derive(Default)]
+pub(super) struct Candidates {
+    pub alone: Vec<Args>,
+    /// Those for threads, each with the place of what it is on one thread, where that is tried, too.
+    pub on_threads: Vec<(Args, Option<usize>)>,
+}
+
 /// Arguments worth trying: lanes of the elements that are written, alone, with results in registers, with tiles.
-pub(super) fn candidates(set: &Setting, func: &Function, path: &Path, large: bool) -> Vec<Args> {
-    let Some(nest) = visit::at(&func.body, path) else { return Vec::new() };
+pub(super) fn candidates(set: &Setting, func: &Function, path: &Path, large: bool) -> Candidates {
+    let Some(nest) = visit::at(&func.body, path) else { return Candidates::default() };
     let (mut bytes, mut depth) = (8, 0);
     visit::walk(nest, &mut |s, p| {
         bytes = s.accesses().map(|(a, _)| a.elem.bytes() as i64).fold(bytes, |n, b| n.min(b.max(1)));
@@ -66,23 +74,24 @@ pub(super) fn candidates(set: &Setting, func: &Function, path: &Path, large: boo
         let and = |more| jammed.iter().copied().chain([more]).collect::<Named>();
         all.extend([jammed.clone(), and(("fuse", word("none"))), and(("tile", number(TILE)))]);
     }
+    let mut on_threads = Vec::new();
     if set.machine.threads > 1 {
         // Tiles of results that depend on one another were slower along diagonals than on one thread (Cholesky, Nussinov): the
         // model knows too little of them. Independent ones are offered.
         let in_results = |of: &Named| of.iter().any(|a| matches!(a, ("tile", Word::Number(TILE))));
-        let mut concurrent = all.clone();
+        let mut concurrent: Vec<_> = all.iter().cloned().zip((0..).map(Some)).collect();
         // What the compiler below makes lanes of, and what nobody can.
-        concurrent.push(Vec::new());
-        if steps && !concurrent.iter().any(|c| matches!(c.as_slice(), [("tile", _)])) {
-            concurrent.push(with(&[("tile", number(STEPS[0]))]));
+        concurrent.push((Vec::new(), None));
+        if steps && !all.iter().any(|c| matches!(c.as_slice(), [("tile", _)])) {
+            concurrent.push((with(&[("tile", number(STEPS[0]))]), None));
         }
-        all.extend(concurrent.into_iter().map(|mut args| {
+        on_threads.extend(concurrent.into_iter().map(|(mut args, same)| {
             let tiled = args.iter().any(|a| a.0 == "tile") && !in_results(&args);
             args.push(("parallel", word(if tiled { "wavefront" } else { "outer" })));
-            args
+            (arguments(&args), same)
         }));
     }
-    all.into_iter().map(|a| arguments(&a)).collect()
+    Candidates { alone: all.into_iter().map(|a| arguments(&a)).collect(), on_threads }
 }
 
 /// Whether no loop of a nest writes neighbours in memory.

@@ -7,6 +7,7 @@
 
 use lathe_ir::Function;
 
+mod affine;
 mod any;
 mod blocked;
 mod call;

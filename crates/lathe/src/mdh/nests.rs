@@ -1,7 +1,8 @@
 //! Loops that are not in index notation: each nest gets the affine schedule that the cost model expects to be the
 //! fastest, or stays as it is.
 
-use super::candidates::{STEPS, Word, arguments, candidates, has, in_time, reduces, rows_jammed};
+use super::affine::{WITH_THREADS, affine, fused};
+use super::candidates::{STEPS, Word, arguments, has, in_time, reduces};
 use super::made::{Made, label};
 use super::setting::Setting;
 use super::{blocked, columns, interior, layouts, pivots, sums};
@@ -13,7 +14,7 @@ use lathe_ir::visit::{self, Path};
 use lathe_ir::{BufId, Buffer, Function, Param, Stmt, StmtKind, VarId};
 use lathe_runtime::Engine;
 use lathe_transform::names::labels_in;
-use lathe_transform::{Arg, Args, Cursor};
+use lathe_transform::{Arg, Args};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
@@ -22,22 +23,12 @@ use std::sync::Arc;
 const CLEARLY: [f64; 2] = [0.9, 0.6];
 /// Where a schedule of a whole nest takes more of its time, inner nests are looked at, too.
 const MUCH: f64 = 0.5;
-/// A schedule on threads must be expected to take so much of the time of the best one without; on more threads than a
-/// few, of that of the loops as they are, too: all of them would be busy for little, and calls on one would be slower.
-const WITH_THREADS: f64 = 0.7;
-const FEW: f64 = 4.0;
-/// What the cost of rows side by side is multiplied by where they are compared with lanes.
-const SURER: f64 = 1.3;
 /// Nests that are looked at: so many from the first one on.
 const NESTS: usize = 16;
-/// Schedules of a nest that are checked, from the one that is expected to be the fastest.
-const CHECKED: usize = 2;
 /// What checking all nests may take ([`lathe_analysis::within_work`]).
 const WORK: u64 = 40_000_000;
-/// What the loops of one nest may take, those inside of it apart, and what checking one schedule may take: one without and one
-/// with threads, which are refused more often.
+/// What the loops of one nest may take, those inside of it apart.
 const NEST: u64 = 40_000_000;
-const CHECK: [u64; 2] = [16_000_000, 8_000_000];
 /// What all variables of a nest may take that get an element per iteration.
 const EXPANDED: i64 = 64 << 20;
 /// Widths of blocks of factorizations, for arrays larger than a square of the least width.
@@ -250,9 +241,11 @@ fn best(
             for width in BLOCKS {
                 offer(lathe_analysis::within_work(NEST, || blocked::blocked(set, &start, path, width, cost)));
             }
-            affine(set, &start, (path, sizes), (least, cost), &mut offer).err()
+            affine(set, &start, (path, large(set, &start, path, sizes)), (least, cost), &mut offer).err()
         }
-        Ok(start) => affine(set, &start, (path, sizes), (least, cost), &mut offer).err(),
+        Ok(start) => {
+            affine(set, &start, (path, large(set, &start, path, sizes)), (least, cost), &mut offer).err()
+        }
         Err(d) => Some(d),
     };
     // Without guards, and from nearer caches, loops are hardly slower: the model need not be as sure.
@@ -337,94 +330,6 @@ fn rows_in_time(set: &Setting, start: &Made, path: &Path) -> Option<Made> {
         [("vector", Word::Number(lanes)), ("tile", Word::Number(STEPS[0])), ("lanes", Word::Name("none"))];
     let made = start.then(set, path, "affine_schedule", &arguments(&tiled)).ok()?;
     Some(sums::others_in_lanes(set, &made, path).unwrap_or(made))
-}
-
-/// Offers affine schedules of a nest: the model ranks what the step would make; only the best ones are checked.
-fn affine(
-    set: &Setting,
-    start: &Made,
-    (path, sizes): (&Path, &BTreeMap<String, i64>),
-    (least, cost): (f64, &dyn Fn(&Function) -> f64),
-    offer: &mut dyn FnMut(Option<Made>),
-) -> Result<(), Diagnostic> {
-    let large = large(set, start, path, sizes);
-    let all = candidates(set, &start.func, path, large);
-    let cursor = Cursor { focus: path.clone(), ..Cursor::new(set.module, &start.func) };
-    let (mut ranked, mut refused) = (Vec::new(), None);
-    for (args, proposal) in all.iter().zip(lathe_transform::affine_schedule::proposals(&cursor, &all)) {
-        match proposal {
-            // Lanes are surer than chains that overlap.
-            Ok(f) if rows_jammed(args) => ranked.push((cost(&f) * SURER, args)),
-            Ok(f) => ranked.push((cost(&f), args)),
-            Err(r) => refused = refused.or(Some(*r.diagnostic)),
-        }
-    }
-    if let Some(d) = refused.filter(|_| ranked.is_empty()) {
-        return Err(d);
-    }
-    ranked.retain(|r| r.0 < least);
-    ranked.sort_by(|a, b| a.0.total_cmp(&b.0));
-    // Schedules on threads are compared with the best one without: the model knows less of them, and more are refused.
-    let (threaded, serial): (Vec<_>, Vec<_>) =
-        ranked.into_iter().partition(|r| r.1.named("parallel").is_some());
-    let now = cost(&start.func);
-    let (mut refused, mut taken) = (None, None);
-    for (ranked, threads) in [(serial, false), (threaded, true)] {
-        let alone = taken.map_or(f64::INFINITY, |alone: f64| alone * WITH_THREADS);
-        let gain = WITH_THREADS.max(FEW / set.machine.threads as f64);
-        let most = if threads { alone.min(now * gain) } else { f64::INFINITY };
-        for (expected, args) in ranked.into_iter().take(CHECKED) {
-            if expected > most {
-                break;
-            }
-            let (made, spent) = lathe_analysis::within_work(CHECK[usize::from(threads)], || {
-                let made = start.then(set, path, "affine_schedule", args);
-                (made, lathe_analysis::exhausted())
-            });
-            match made {
-                Ok(made) => {
-                    offer(Some(fused(set, made, path)));
-                    taken.get_or_insert(expected);
-                    break;
-                }
-                Err(d) => refused = refused.or(Some(d)),
-            }
-            // What takes too long along one diagonal does along another.
-            if threads && spent {
-                break;
-            }
-        }
-    }
-    let refused = refused.filter(|_| taken.is_none());
-    // What is reduced may run innermost in another order.
-    if reduces(&start.func, path) {
-        let mut orders = vec![Args::default()];
-        if set.machine.threads > 1 {
-            orders.push(arguments(&[("parallel", Word::Name("outer"))]));
-        }
-        for args in orders {
-            if let Ok(made) = start.then(set, path, "affine_schedule", &args) {
-                offer(sums::in_lanes(set, &made, path));
-            }
-        }
-    }
-    refused.map_or(Ok(()), Err)
-}
-
-/// With products rounded once where they are added up, as far as that is so.
-fn fused(set: &Setting, mut made: Made, path: &Path) -> Made {
-    let nest = visit::at(&made.func.body, path).cloned();
-    for label in nest.iter().flat_map(labels_in) {
-        let mut args = Args::default();
-        args.push(None, Arg::Path(label.clone()));
-        let sums = nest.iter().any(|s| {
-            has(s, &|s| s.as_reduce().is_some_and(|r| r.licence && !r.contract && r.label.as_str() == label))
-        });
-        if sums {
-            made = made.then(set, path, "fma", &args).unwrap_or(made);
-        }
-    }
-    made
 }
 
 /// Variables that are declared around inner loops get an element per iteration, so that they tie no iterations together;

@@ -1,6 +1,7 @@
 //! The tests of the session: one program, because each that is linked has LLVM inside.
 
 mod check;
+mod choosing;
 mod dependencies;
 mod docs;
 #[cfg(feature = "llvm")]

@@ -1,0 +1,182 @@
+//! Affine schedules of a nest: the model ranks what the step would make for each candidate, and only the best ones are checked,
+//! which takes far longer.
+
+use super::candidates::{Candidates, Word, arguments, candidates, has, reduces, rows_jammed};
+use super::made::Made;
+use super::setting::Setting;
+use super::sums;
+use lathe_diagnostics::Diagnostic;
+use lathe_ir::Function;
+use lathe_ir::visit::{self, Path};
+use lathe_strategy::Refusal;
+use lathe_transform::names::labels_in;
+use lathe_transform::{Arg, Args, Cursor};
+
+/// A schedule on threads must be expected to take so much of the time of the best one without; on more threads than a
+/// few, of that of the loops as they are, too: all of them would be busy for little, and calls on one would be slower.
+pub(super) const WITH_THREADS: f64 = 0.7;
+const FEW: f64 = 4.0;
+/// What the cost of rows side by side is multiplied by where they are compared with lanes.
+const SURER: f64 = 1.3;
+/// Schedules of a nest that are checked, from the one that is expected to be the fastest.
+const CHECKED: usize = 2;
+/// What checking one schedule may take: one without and one with threads, which are refused more often.
+const CHECK: [u64; 2] = [16_000_000, 8_000_000];
+
+/// Offers affine schedules of a nest, whose arrays may be large: the model ranks what the step would make; only the best ones
+/// are checked.
+pub(super) fn affine(
+    set: &Setting,
+    start: &Made,
+    (path, large): (&Path, bool),
+    (least, cost): (f64, &dyn Fn(&Function) -> f64),
+    offer: &mut dyn FnMut(Option<Made>),
+) -> Result<(), Diagnostic> {
+    let cursor = Cursor { focus: path.clone(), ..Cursor::new(set.module, &start.func) };
+    let of = Affine { set, start, path, least, cost };
+    let all = candidates(set, &start.func, path, large);
+    lathe_transform::affine_schedule::proposing(&cursor, |propose| of.offered(&all, propose, offer))
+        .unwrap_or(Ok(()))
+}
+
+/// A nest whose affine schedules are offered.
+struct Affine<'a> {
+    set: &'a Setting<'a>,
+    start: &'a Made,
+    path: &'a Path,
+    /// What the function must take less than.
+    least: f64,
+    cost: &'a dyn Fn(&Function) -> f64,
+}
+
+/// What the step would make for arguments.
+type Propose<'p> = &'p mut dyn FnMut(&Args) -> Result<Function, Refusal>;
+
+impl Affine<'_> {
+    fn offered(
+        &self,
+        all: &Candidates,
+        propose: Propose,
+        offer: &mut dyn FnMut(Option<Made>),
+    ) -> Result<(), Diagnostic> {
+        let (now, threads) = ((self.cost)(&self.start.func), self.set.machine.threads as f64);
+        let mut refused = None;
+        // What candidates on one thread are expected to take.
+        let mut expected = vec![None; all.alone.len()];
+        let mut ranked = Vec::new();
+        for (args, expected) in all.alone.iter().zip(&mut expected) {
+            ranked.extend(self.ranked(args, propose, &mut refused));
+            *expected = ranked.last().filter(|r| std::ptr::eq(r.1, args)).map(|r| r.0);
+        }
+        let mut any = !ranked.is_empty();
+        let mut unchecked = None;
+        let alone = self.best(ranked, f64::INFINITY, false, &mut unchecked, offer);
+        // Schedules on threads are compared with the best one without: the model knows less of them, and more are refused.
+        let gain = WITH_THREADS.max(FEW / threads);
+        let most = alone.map_or(f64::INFINITY, |alone| alone * WITH_THREADS).min(now * gain);
+        let mut ranked = Vec::new();
+        for (args, same) in &all.on_threads {
+            // No more than all threads gain; what is refused on one thread is on several.
+            let worth = |n: usize| expected.get(n).copied().flatten().is_some_and(|e| e / threads <= most);
+            if same.is_none_or(worth) {
+                ranked.extend(self.ranked(args, propose, &mut refused));
+            }
+        }
+        any |= !ranked.is_empty();
+        if let Some(d) = refused.filter(|_| !any) {
+            return Err(d);
+        }
+        let concurrent = self.best(ranked, most, true, &mut unchecked, offer);
+        // What is reduced may run innermost in another order.
+        if reduces(&self.start.func, self.path) {
+            let mut orders = vec![Args::default()];
+            if self.set.machine.threads > 1 {
+                orders.push(arguments(&[("parallel", Word::Name("outer"))]));
+            }
+            let lanes = |made: &Made| sums::in_lanes(self.set, made, self.path);
+            for args in orders {
+                // An order that leads to none need not be checked.
+                let gains =
+                    |f: Function| lanes(&Made::of(&f)).is_some_and(|m| (self.cost)(&m.func) < self.least);
+                if propose(&args).is_ok_and(gains)
+                    && let Ok(made) = self.start.then(self.set, self.path, "affine_schedule", &args)
+                {
+                    offer(lanes(&made));
+                }
+            }
+        }
+        unchecked.filter(|_| alone.or(concurrent).is_none()).map_or(Ok(()), Err)
+    }
+
+    /// What some arguments are expected to make of the function.
+    fn ranked<'a>(
+        &self,
+        args: &'a Args,
+        propose: Propose,
+        refused: &mut Option<Diagnostic>,
+    ) -> Option<(f64, &'a Args, Function)> {
+        match propose(args) {
+            // Lanes are surer than chains that overlap.
+            Ok(f) if rows_jammed(args) => Some(((self.cost)(&f) * SURER, args, f)),
+            Ok(f) => Some(((self.cost)(&f), args, f)),
+            Err(r) => {
+                refused.get_or_insert(*r.diagnostic);
+                None
+            }
+        }
+    }
+
+    /// Offers the first one that is not refused of those that are expected to be the fastest, and to take so much at most; gives
+    /// what it is expected to take.
+    fn best(
+        &self,
+        mut ranked: Vec<(f64, &Args, Function)>,
+        most: f64,
+        threads: bool,
+        refused: &mut Option<Diagnostic>,
+        offer: &mut dyn FnMut(Option<Made>),
+    ) -> Option<f64> {
+        ranked.retain(|r| r.0 < self.least && r.0 <= most);
+        ranked.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let mut tried: Vec<Function> = Vec::new();
+        for (expected, args, f) in ranked.into_iter().take(CHECKED) {
+            // Other arguments may ask for the same loops.
+            if tried.contains(&f) {
+                continue;
+            }
+            let (made, spent) = lathe_analysis::within_work(CHECK[usize::from(threads)], || {
+                let made = self.start.then(self.set, self.path, "affine_schedule", args);
+                (made, lathe_analysis::exhausted())
+            });
+            match made {
+                Ok(made) => {
+                    offer(Some(fused(self.set, made, self.path)));
+                    return Some(expected);
+                }
+                Err(d) => refused.get_or_insert(d),
+            };
+            // What takes too long along one diagonal does along another.
+            if threads && spent {
+                break;
+            }
+            tried.push(f);
+        }
+        None
+    }
+}
+
+/// With products rounded once where they are added up, as far as that is so.
+pub(super) fn fused(set: &Setting, mut made: Made, path: &Path) -> Made {
+    let nest = visit::at(&made.func.body, path).cloned();
+    for label in nest.iter().flat_map(labels_in) {
+        let mut args = Args::default();
+        args.push(None, Arg::Path(label.clone()));
+        let sums = nest.iter().any(|s| {
+            has(s, &|s| s.as_reduce().is_some_and(|r| r.licence && !r.contract && r.label.as_str() == label))
+        });
+        if sums {
+            made = made.then(set, path, "fma", &args).unwrap_or(made);
+        }
+    }
+    made
+}
