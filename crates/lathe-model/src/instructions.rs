@@ -36,8 +36,8 @@ struct Level {
     var: VarId,
     trips: f64,
     kind: Kind,
-    /// The number of iterations is a constant of the code, so that the compiler can write them out.
-    fixed: bool,
+    /// The number of all iterations, where it is a constant of the code, so that the compiler can write them out.
+    fixed: Option<f64>,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -213,7 +213,7 @@ impl<'a> Walk<'a> {
             None => vec![(None, trips)],
         };
         let serial = kind == Kind::Serial;
-        let fixed = lathe_poly::constant_trips(l).is_some();
+        let fixed = lathe_poly::constant_trips(l).map(|n| n as f64);
         for (value, weight) in values {
             match value {
                 // Conditions on lanes and unrolled iterations differ; the middle one stands for them.
@@ -221,7 +221,7 @@ impl<'a> Walk<'a> {
                 None => drop(self.values.remove(&l.binder.id)),
             }
             let inner = if serial { times * weight / threads } else { times };
-            if kind == Kind::Unrolled && !fixed && self.changes(l) {
+            if kind == Kind::Unrolled && fixed.is_none() && self.changes(l) {
                 let copies = times * self.written_out(|_| true);
                 (self.bag.guards, self.bag.jumps) =
                     (self.bag.guards + trips * copies, self.bag.jumps + copies);
@@ -272,7 +272,7 @@ impl<'a> Walk<'a> {
         // A compiler makes no lanes whose loads would wait, either.
         let pieced = bag.pieced(costs);
         let lanes = match bag.plain && bag.chain == 0.0 && !bag.apart && pieced == 0.0 && bag.widest > 0.0 {
-            true => (self.machine.vector_bytes as f64 / bag.widest).max(1.0),
+            true => self.compiled_lanes((self.machine.vector_bytes as f64 / bag.widest).max(1.0)),
             false => 1.0,
         };
         let waiting = if bag.plain { 0.0 } else { pieced };
@@ -288,6 +288,14 @@ impl<'a> Walk<'a> {
         let reads =
             |e: &Expr| inner.is_none_or(|v| visit::vars_of(e).contains(&v)) || !visit::loads_of(e).is_empty();
         reads(&l.lo) || reads(&l.hi)
+    }
+
+    /// How many times fewer iterations the innermost loop has where the compiler makes up to so many lanes. Of a constant number of
+    /// iterations, those beyond the last whole vector run one by one, and narrower vectors may leave fewer of them.
+    fn compiled_lanes(&self, most: f64) -> f64 {
+        let Some(trips) = self.path.last().and_then(|l| l.fixed).filter(|n| *n >= 1.0) else { return most };
+        let gain = |lanes: f64| trips / ((trips / lanes).floor() + trips % lanes);
+        std::iter::successors(Some(most), |n| (*n > 2.0).then_some(n / 2.0)).map(gain).fold(1.0, f64::max)
     }
 
     /// The product of the trips of what is written out around, as far as `counts` says.
@@ -439,7 +447,7 @@ impl<'a> Walk<'a> {
     fn in_registers(&self, p: &Place) -> bool {
         let moves = |l: &Level| l.kind == Kind::Serial && p.mentions(l.var);
         match p.buffer.space {
-            Space::Register => !self.path.iter().any(|l| moves(l) && !l.fixed),
+            Space::Register => !self.path.iter().any(|l| moves(l) && l.fixed.is_none()),
             Space::Stack => !self.path.iter().any(moves),
             _ => false,
         }

@@ -466,3 +466,27 @@ fn arithmetic_counts_by_the_loops_that_it_depends_on() {
     let (none, row, element) = (cost("2.0:f32"), cost("w[i]!"), cost("A[i, o * 64 + u * 16 + j]!"));
     assert!(row < 1.1 * none && element > 2.0 * row, "{none} {row} {element}");
 }
+
+/// Of 14 iterations, lanes of a compiler leave six beyond the first eight; lanes of a schedule have masks for them.
+#[test]
+fn what_a_constant_number_of_iterations_leaves_beyond_vectors_runs_one_by_one() {
+    let tree = |n: u32, stage: &str, loops: &str| {
+        format!(
+            "func f(M)(A: in f64[M, {n}], B: out f64[M, {n}]) stage {stage} {{
+               for m in 0..M {{ {loops} {{ 'B'[m, i]: B[m, i]! = exp(A[m, i]!) }} }}
+             }}"
+        )
+    };
+    let sizes = [("M", 1000)];
+    let plain = |n| on(&machine(), &tree(n, "plain", &format!("for i in 0..{n}")), &sizes).instructions;
+    assert!(plain(14) > 2.0 * plain(16), "{} {}", plain(14), plain(16));
+    // Vectors of four leave nothing of twelve.
+    assert!(plain(12) < plain(14), "{} {}", plain(12), plain(14));
+    let lanes = "for o in 0..2 unrolled { for i in 8 * o..min(8 * o + 8, 14) vector(8)";
+    let lanes = on(
+        &machine(),
+        &tree(14, "scheduled", lanes).replace("}\n             }", "} }\n             }"),
+        &sizes,
+    );
+    assert!(lanes.instructions < plain(14), "{} {}", lanes.instructions, plain(14));
+}
