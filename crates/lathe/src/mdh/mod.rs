@@ -21,6 +21,7 @@ mod interior;
 mod layouts;
 mod made;
 mod mapped;
+mod neighbours;
 mod nests;
 mod patterns;
 mod pictures;

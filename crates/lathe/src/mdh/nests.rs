@@ -5,7 +5,7 @@ use super::affine::{WITH_THREADS, affine, fused};
 use super::candidates::{STEPS, Word, arguments, has, in_time, reduces};
 use super::made::{Made, label};
 use super::setting::Setting;
-use super::{blocked, columns, interior, layouts, pivots, sums};
+use super::{blocked, columns, interior, layouts, neighbours, pivots, sums};
 use crate::applied::Version;
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::interp::evaluate;
@@ -231,6 +231,12 @@ fn best(
     }
     if let Some(made) = sums::in_lanes(set, whole, path) {
         // The compiler below makes no lanes beside others.
+        offer(sums::others_in_lanes(set, &made, path).map(|m| fused(set, m, path)));
+        offer(Some(made));
+    }
+    let together = lathe_analysis::within_work(CHECK[0], || neighbours::together(set, whole, path));
+    if let Some(made) = together {
+        let made = sums::in_lanes(set, &made, path).unwrap_or(made);
         offer(sums::others_in_lanes(set, &made, path).map(|m| fused(set, m, path)));
         offer(Some(made));
     }

@@ -151,7 +151,7 @@ struct Names {
     bytes: i64,
 }
 
-/// Serial loops around reductions alone, of which each iteration takes neighbouring elements.
+/// Serial loops around reductions, and stores to an element of their own, of which each iteration takes neighbouring elements.
 fn loops(func: &Function, nest: &Path) -> Vec<(Path, Names)> {
     let mut out = Vec::new();
     let Some(root) = visit::at(&func.body, nest) else { return out };
@@ -176,6 +176,15 @@ fn summed(func: &Function, s: &Stmt) -> Option<Names> {
         }
         // Lanes check their subscripts together.
         if matches!(s.kind(), StmtKind::Check { .. }) {
+            continue;
+        }
+        // What an iteration stores beside is its own.
+        if let Some(st) = s.as_store() {
+            let own = moves(&st.target) && next(&st.target, v);
+            let loads = visit::loads_of(&st.value);
+            if !own || !loads.iter().all(|a| !moves(a) || next(a, v) || gathered(a)) {
+                return None;
+            }
             continue;
         }
         let (label, r) = (s.label()?, s.as_reduce()?);
