@@ -3,19 +3,22 @@
 use super::{Line, is_map};
 use lathe_ir::visit::{loads_of, map_expr, map_exprs, substitute, walk_expr};
 use lathe_ir::{BinOp, BufId, Combine, Compute, Expr, ExprKind, Stmt, UnOp, VarId};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 pub fn inlined(all: &mut Vec<Line>) {
+    let mut touched: Vec<HashSet<BufId>> = all.iter().map(Line::touched).collect();
     let mut n = 0;
     while n < all.len() {
-        match all[n].compute().and_then(|c| readers(all, n, c).map(|r| (r, c.clone()))) {
+        match all[n].compute().and_then(|c| readers(all, &touched, n, c).map(|r| (r, c.clone()))) {
             Some((readers, c)) => {
                 for r in readers {
                     if let Line::Do(s) = &all[r] {
                         all[r] = Line::Do(replaced(s, &c));
+                        touched[r] = all[r].touched();
                     }
                 }
                 all.remove(n);
+                touched.remove(n);
             }
             None => n += 1,
         }
@@ -23,7 +26,7 @@ pub fn inlined(all: &mut Vec<Line>) {
 }
 
 /// The lines that read what a map writes, if they can read what it is made of instead.
-fn readers(all: &[Line], n: usize, c: &Compute) -> Option<Vec<usize>> {
+fn readers(all: &[Line], touched: &[HashSet<BufId>], n: usize, c: &Compute) -> Option<Vec<usize>> {
     let b = c.targets.first()?.view.buffer()?;
     // What is allocated here is used by lines of this block only.
     let is_local =
@@ -31,11 +34,11 @@ fn readers(all: &[Line], n: usize, c: &Compute) -> Option<Vec<usize>> {
     if !is_local
         || !is_map(c)
         || c.update.is_some()
-        || all[..n].iter().any(|l| matches!(l, Line::Do(_)) && l.touched().contains(&b))
+        || (0..n).any(|m| matches!(all[m], Line::Do(_)) && touched[m].contains(&b))
     {
         return None;
     }
-    let found: Vec<usize> = (n + 1..all.len()).filter(|m| all[*m].touched().contains(&b)).collect();
+    let found: Vec<usize> = (n + 1..all.len()).filter(|m| touched[*m].contains(&b)).collect();
     let last = *found.last()?;
     // Every one is a compute of this block, which writes other arrays.
     let fits = found.iter().all(|m| {

@@ -14,9 +14,11 @@ use std::collections::{HashMap, HashSet};
 const EDGE: u64 = 8;
 
 pub fn merged(all: &mut Vec<Line>, next: &mut u32) {
+    // What each line touches is asked for by every line behind it.
+    let mut touched: Vec<HashSet<BufId>> = all.iter().map(Line::touched).collect();
     let mut n = 0;
     while n < all.len() {
-        let found = all[n].compute().and_then(|c| into(all, n, c));
+        let found = all[n].compute().and_then(|c| into(all, &touched, n, c));
         let (Some(Merged { before, edges, both }), Line::Do(s)) = (found, all[n].clone()) else {
             n += 1;
             continue;
@@ -36,6 +38,8 @@ pub fn merged(all: &mut Vec<Line>, next: &mut u32) {
             made.into_iter().map(|c| Line::Do(refresh(&s.with_kind(StmtKind::Compute(c)), next))).collect();
         // What both go over comes last: a third one may follow.
         let last = n + made.len() - 2;
+        touched.splice(n..=n, made.iter().map(Line::touched));
+        touched.remove(before);
         all.splice(n..=n, made);
         all.remove(before);
         n = last;
@@ -50,15 +54,15 @@ struct Merged {
 }
 
 /// A map that reads its own elements, together with the earlier one that writes them.
-fn into(all: &[Line], n: usize, c: &Compute) -> Option<Merged> {
+fn into(all: &[Line], touched: &[HashSet<BufId>], n: usize, c: &Compute) -> Option<Merged> {
     let b = c.targets.first()?.view.buffer()?;
     let c = centred(c)?;
     let own = |c: &Compute| loads_from(&c.values[0], b).iter().all(|a| a.indices == c.targets[0].indices);
     if c.update.is_some() || loads_from(&c.values[0], b).is_empty() || !own(&c) {
         return None;
     }
-    let among = |l: &Line, c: &Compute| l.touched().contains(&b) && !apart(l, b, c);
-    let before = (0..n).rev().find(|m| among(&all[*m], &c))?;
+    let among = |m: usize, c: &Compute| touched[m].contains(&b) && !apart(&all[m], b, c);
+    let before = (0..n).rev().find(|m| among(*m, &c))?;
     let first = centred(all[before].compute()?)?;
     if first.update.is_some() || first.targets[0].view != c.targets[0].view || !own(&first) {
         return None;
@@ -71,7 +75,7 @@ fn into(all: &[Line], n: usize, c: &Compute) -> Option<Merged> {
             |w: BufId| read.iter().filter(|r| r.view.buffer() == Some(w)).cloned().collect::<Vec<_>>();
         l.written().into_iter().filter(other).any(|w| !writes_others(l, w, &loads(w), &first.dims))
     };
-    if all[before + 1..n].iter().any(|l| among(l, &first) || changes(l)) {
+    if (before + 1..n).any(|m| among(m, &first) || changes(&all[m])) {
         return None;
     }
     // In the indices of the later one; the constants are the same.
