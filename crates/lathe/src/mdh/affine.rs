@@ -21,7 +21,7 @@ const SURER: f64 = 1.3;
 /// Schedules of a nest that are checked, from the one that is expected to be the fastest.
 const CHECKED: usize = 2;
 /// What checking one schedule may take: one without and one with threads, which are refused more often.
-const CHECK: [u64; 2] = [16_000_000, 8_000_000];
+pub(super) const CHECK: [u64; 2] = [16_000_000, 8_000_000];
 
 /// Offers affine schedules of a nest, whose arrays may be large: the model ranks what the step would make; only the best ones
 /// are checked.

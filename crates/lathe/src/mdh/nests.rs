@@ -1,7 +1,7 @@
 //! Loops that are not in index notation: each nest gets the affine schedule that the cost model expects to be the
 //! fastest, or stays as it is.
 
-use super::affine::{WITH_THREADS, affine, fused};
+use super::affine::{CHECK, WITH_THREADS, affine, fused};
 use super::candidates::{STEPS, Word, arguments, has, in_time, reduces};
 use super::made::{Made, label};
 use super::setting::Setting;
