@@ -85,8 +85,8 @@ fn values_are_computed_in_a_nest_of_their_own() {
     assert_eq!(refusal(&m, "f", "materialize(B)"), "E0624");
 }
 
-const SCALED: &str = "func scaled(M, K)(a: in i64, A: in i64[M, K], B: in i64[K, 6], C: out i64[M, 6]) stage plain {
-    compute 'C' over i in 0..M, j in 0..6, k in 0..K reduce(sum) { C[i, j] = a * A[i, k] * B[k, j] + (A[i, k] - a) }
+const SCALED: &str = "func scaled(M, K)(a: in i64[], A: in i64[M, K], B: in i64[K, 6], C: out i64[M, 6]) stage plain {
+    compute 'C' over i in 0..M, j in 0..6, k in 0..K reduce(sum) { C[i, j] = a[] * A[i, k] * B[k, j] + (A[i, k] - a[]) }
 }";
 
 #[test]
