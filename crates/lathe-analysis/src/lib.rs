@@ -32,6 +32,7 @@ mod solve;
 mod system;
 mod text;
 mod translate;
+mod turns;
 mod values;
 mod view;
 

@@ -13,6 +13,7 @@ use crate::refusal::{DepKind, OrderProof, OrderRefusal, Violation};
 use crate::solve::{Answer, Reduced, refuted, solve_from};
 use crate::system::{Conj, Lin, eq};
 use crate::translate::{Builder, Scope};
+use crate::turns::{takes_several_turns, takes_turns, within};
 use lathe_ir::stmt::MemoryOrder;
 use lathe_ir::{BufId, Label, Name, ReduceOp, Stmt, StmtKind};
 use std::collections::{HashMap, HashSet};
@@ -104,7 +105,12 @@ fn compare_of(
             }
         }
     }
-    Ok(())
+    match new.iter().find_map(|leaf| takes_several_turns(env, leaf)) {
+        Some(label) => {
+            Err(undecided(format!("one iteration would make the update `{label}` in order more than once")))
+        }
+        None => Ok(()),
+    }
 }
 
 /// Pairs of different parameters of one alias class, both ways.
@@ -494,25 +500,11 @@ fn alternatives(state: &Reduced, clauses: &[Vec<Conj>]) -> Vec<Reduced> {
     })
 }
 
-/// Whether iterations of a loop make two updates in their order: instances of one atomic that says so, of which each
-/// iteration makes one. Copies of it wait for their own kind alone.
-fn takes_turns(level: &Level, a: &Leaf, b: &Leaf) -> bool {
-    let StmtKind::Atomic(x) = a.stmt.kind() else { return false };
-    let named = |l: &Level| matches!(l, Level::Loop(_, exec) if exec.name() == x.scope);
-    let once = a.levels(a.path.len()).iter().skip_while(|l| !named(l)).all(named);
-    x.order == MemoryOrder::InOrder && std::ptr::eq(a, b) && named(level) && once
-}
-
 pub(crate) fn is_ordered(level: &Level) -> bool {
     match level {
         Level::Loop(_, exec) => exec.is_ordered(),
         Level::While(_) => true,
     }
-}
-
-/// Whether a loop around the subtree is run by the executor of that name.
-fn within(env: &Env, scope: &Name) -> bool {
-    env.items.iter().any(|i| matches!(i, Item::Loop { exec, .. } if exec.name() == *scope))
 }
 
 /// The number of the first loop around a leaf that is run by the executor of that name.

@@ -4,6 +4,7 @@ use super::align::{Aligner, flat};
 use super::{Change, Place, only_in};
 use crate::env::{Env, Item};
 use crate::memory::{Memory, Place as Cell};
+use crate::turns::within;
 use lathe_ir::interp::evaluate;
 use lathe_ir::stmt::{AtomicOp, MemoryOrder};
 use lathe_ir::visit::{self, loads_of, substitute};
@@ -286,6 +287,12 @@ impl<'a> Check<'_, 'a> {
         let total = matches!(value.kind(), ExprKind::Load(v) if self.is(v, self.carry));
         if Some(op) != self.op.as_ref() || !total || !self.is(&a.target, self.acc) {
             return Err(other());
+        }
+        if within(self.env, &a.scope) {
+            return Err(format!(
+                "a loop around would make the update in order of `{}` several times",
+                self.acc.name
+            ));
         }
         let st = self.store(&a.body, "how an iteration starts")?;
         if self.is(&st.target, self.own) && st.value.as_var() == Some(old.id) {

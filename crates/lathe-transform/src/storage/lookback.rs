@@ -31,7 +31,8 @@ rule! {
     /// Legal where `prescan` is, for running values of one scalar. The order of the blocks is kept, so that the
     /// operator need not be commutative. On devices, which neighbouring totals are combined first may differ from run to
     /// run, and so may the rounding of floats; on CPUs they are combined in order. There, blocks run one after the other
-    /// if a division by zero or missing memory might end one before its update.
+    /// if a division by zero or missing memory might end one before its update. An iteration of a loop has one turn: where
+    /// the blocks are inside of a loop that is bound to the same scope, bind them before it.
     ///
     /// ```lathe
     /// kernel prefix(x: i32[N]) -> (s: i32[N]) {
@@ -90,7 +91,7 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     let (total, label, array) = (m.carry.clone(), scan.label.to_string(), buffer.name.to_string());
     work.replace_storage(&path, new, Kind::Split)?;
     relied.iter().for_each(|l| work.relies_on(l));
-    let help = "choose a loop of stores and reductions";
+    let help = "choose a loop of stores and reductions, such that no loop around runs on what `scope` names";
     work.decide(Claim::InputsKept { label: label.clone() }, help)?;
     work.changes_rounding(&label);
     work.decide(Claim::OnlyBy { label, array: array.clone(), within: Within::Loop }, help)?;
