@@ -85,7 +85,15 @@ impl Program {
                 let default = self.path.file_stem().and_then(|s| s.to_str()).unwrap_or("");
                 match names.iter().find(|n| **n == default) {
                     Some(n) => n,
-                    None => return Err(missing(format!("`{file}` has several kernels: write {file}:NAME"))),
+                    None => {
+                        let first = names[0];
+                        let how = format!(
+                            "name one: `{file}:{first}` in commands, `load(path, \"{first}\")` in Python"
+                        );
+                        let text = format!("`{file}` has several kernels, and none of the file's name");
+                        let d = Diagnostic::error(codes::NO_KERNEL, text).note(list());
+                        return Err(Failure::one(&self.sources, d.help(how)));
+                    }
                 }
             }
         };

@@ -1,7 +1,7 @@
 //! `hoist`: what a statement computes again in every iteration of a loop around it gets an array, filled by a nest before.
 
 use super::make::{fresh_name, nest, proved};
-use super::materialize::{Found, around, refuse, within};
+use super::materialize::{Found, computed_first, refuse, within};
 use crate::args::Args;
 use crate::names;
 use crate::rule;
@@ -11,8 +11,7 @@ use lathe_ir::expr::{Access, Expr, ExprKind};
 use lathe_ir::names::Role;
 use lathe_ir::visit::{self, Memo, Path};
 use lathe_ir::{Binder, Buffer, Label, Loop, Reduce, Space, Stmt, StmtKind, Store, VarId, build};
-use lathe_strategy::evidence::Kind;
-use lathe_strategy::{Claim, Refusal};
+use lathe_strategy::Refusal;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -90,15 +89,8 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     }
     all.push(redirect(stmt, &label, &tables));
     let buffers: Vec<Arc<Buffer>> = tables.iter().map(|t| t.array.clone()).collect();
-    work.replace_storage(&root, around(&buffers, Stmt::seq(all), &found.places), Kind::Bijection)?;
-    for b in &buffers {
-        work.made(&root, b);
-        work.plays(Role::Values, &Label::new(&label), &**b);
-    }
     let help = "do this first, before loops are split or run by others; sizes must be known not to be zero";
-    work.decide(Claim::InputsKept { label: label.clone() }, help)?;
-    let arrays = buffers.iter().map(|b| b.name.to_string()).collect();
-    work.decide(Claim::ComputedOnce { of: label, arrays }, help)
+    computed_first(work, &root, Stmt::seq(all), &buffers, (&label, &found.places), help)
 }
 
 /// Where in a statement the outermost loop around a label is.

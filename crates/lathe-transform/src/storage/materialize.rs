@@ -57,16 +57,27 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     let buffers = arrays(work, &found.loops, &types, &wanted);
     let first = m.fill(work, &buffers);
     let second = m.redirect(stmt, &buffers);
-    let new = around(&buffers, Stmt::seq([first, second]), &found.places);
-    work.replace_storage(&root, new, Kind::Bijection)?;
-    for b in &buffers {
-        work.made(&root, b);
-        work.plays(Role::Values, &Label::new(&label), &**b);
-    }
     let help = "do this first, before loops are split or run by others";
-    work.decide(Claim::InputsKept { label: label.clone() }, help)?;
+    computed_first(work, &root, Stmt::seq([first, second]), &buffers, (&label, &found.places), help)
+}
+
+/// Arrays that hold what a statement combines, around what fills and reads them.
+pub(super) fn computed_first(
+    work: &mut Work,
+    root: &Path,
+    new: Stmt,
+    buffers: &[Arc<Buffer>],
+    (label, places): (&str, &Places),
+    help: &str,
+) -> Result<(), Refusal> {
+    work.replace_storage(root, around(buffers, new, places), Kind::Bijection)?;
+    for b in buffers {
+        work.made(root, b);
+        work.plays(Role::Values, &Label::new(label), &**b);
+    }
+    work.decide(Claim::InputsKept { label: label.into() }, help)?;
     let arrays = buffers.iter().map(|b| b.name.to_string()).collect();
-    work.decide(Claim::ComputedOnce { of: label, arrays }, help)
+    work.decide(Claim::ComputedOnce { of: label.into(), arrays }, help)
 }
 
 pub(super) fn refuse(rule: &str, message: &str, help: &str, places: &Places) -> Refusal {
