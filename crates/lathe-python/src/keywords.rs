@@ -88,6 +88,8 @@ pub fn asked<'py>(kernel: &Kernel, kwargs: &Bound<'py, PyDict>) -> PyResult<Aske
         return Err(option(kwargs, "`params` requires a strategy: strategy=…"));
     }
     if chosen {
+        // Code for fewer threads than the machine has is other code.
+        choice.threads = all.threads;
         all.choice = Some(choice);
     }
     Ok(all)

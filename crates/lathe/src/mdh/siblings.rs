@@ -22,23 +22,33 @@ pub(super) fn fused(set: &Setting, sizes: &BTreeMap<String, i64>) -> Option<Made
 }
 
 /// The function with the loops over rows of two products of one matrix fused, one that sums over rows and one that sums over columns, where
-/// the first cache does not hold the matrix: each row is read from the second one, or from memory, once. None, if there are none.
+/// the first cache does not hold the matrix: each row is read from the second one, or from memory, once. What is computed for each
+/// row between the two, from the first one's results for the second one, is fused, too. None, if there are none.
 pub(super) fn by_rows(set: &Setting, sizes: &BTreeMap<String, i64>) -> Option<Made> {
     let large = larger(set, sizes, set.machine.l1_bytes);
-    let mut found: Vec<(BufId, Compute, usize)> = Vec::new();
+    let (mut found, mut maps): (Vec<(BufId, Compute, usize)>, _) = (Vec::new(), Vec::new());
     visit::walk(&set.func.body, &mut |s, _| {
-        if let Some((c, (matrix, rows))) = s.as_compute().and_then(|c| Some((c, by_row(c, &large)?))) {
-            found.push((matrix, c.clone(), rows));
+        if let Some(c) = s.as_compute() {
+            if let Some((matrix, rows)) = by_row(c, &large) {
+                found.push((matrix, c.clone(), rows));
+            } else if c.dims.len() == 1 && c.dims[0].combine == Combine::Concat {
+                maps.push((found.len(), c.clone()));
+            }
         }
         s.as_loop().is_none()
     });
-    let range = |(_, c, rows): &(BufId, Compute, usize)| (c.dims[*rows].lo.clone(), c.dims[*rows].hi.clone());
+    let range_of = |d: &lathe_ir::Dim| (d.lo.clone(), d.hi.clone());
+    let range = |(_, c, rows): &(BufId, Compute, usize)| range_of(&c.dims[*rows]);
     let mut made = Made::of(set.func);
-    while let Some((first, others)) = found.split_first() {
-        let other = others.iter().find(|o| o.0 == first.0 && range(o) == range(first));
-        let next = other.and_then(|o| both(set, &made, (&first.1, first.2), (&o.1, o.2)));
+    for (n, first) in found.iter().enumerate() {
+        let behind = found.iter().enumerate().skip(n + 1);
+        let other = behind.clone().find(|(_, o)| o.0 == first.0 && range(o) == range(first));
+        let next = other.and_then(|(m, o)| {
+            let between = maps.iter().filter(|(k, _)| (n + 1..=m).contains(k)).map(|(_, c)| c);
+            let between = linking(&first.1, &o.1, between.filter(|c| range_of(&c.dims[0]) == range(first)));
+            both(set, &made, (&first.1, first.2), &between, (&o.1, o.2))
+        });
         made = next.unwrap_or(made);
-        found.remove(0);
     }
     Some(made).filter(|m| !m.steps.is_empty())
 }
@@ -58,12 +68,50 @@ fn by_row(c: &Compute, large: &HashSet<BufId>) -> Option<(BufId, usize)> {
     })
 }
 
+/// Of statements that stand between two others, those through which the second one depends on the first one.
+fn linking<'a>(
+    first: &Compute,
+    second: &Compute,
+    between: impl DoubleEndedIterator<Item = &'a Compute>,
+) -> Vec<&'a Compute> {
+    let written = |c: &Compute| c.targets.iter().filter_map(|t| t.view.buffer()).collect::<HashSet<_>>();
+    let read = |c: &Compute| {
+        let mut all: Vec<_> = c.values.iter().chain(&c.guard).flat_map(visit::loads_of).collect();
+        all.extend(c.update.iter().flat_map(|_| c.targets.iter().cloned()));
+        all.iter().filter_map(|a| a.view.buffer()).collect::<HashSet<_>>()
+    };
+    let mut reached = written(first);
+    let mut out: Vec<&Compute> = Vec::new();
+    for c in between {
+        if !reached.is_disjoint(&read(c)) {
+            reached.extend(written(c));
+            out.push(c);
+        }
+    }
+    let mut needed = read(second);
+    let mut kept: Vec<&Compute> = Vec::new();
+    for c in out.into_iter().rev().filter(|c| c.targets.len() == 1) {
+        if !needed.is_disjoint(&written(c)) {
+            needed.extend(read(c));
+            kept.push(c);
+        }
+    }
+    kept.reverse();
+    kept
+}
+
 /// Rows of a block: so many vectors of partial sums stay in registers while the columns run by.
 const ROWS: i64 = 8;
 
 /// One loop over blocks of rows for two computes. Each takes such a block from memory or the second cache, vector by vector along
 /// its rows.
-fn both(set: &Setting, start: &Made, first: (&Compute, usize), second: (&Compute, usize)) -> Option<Made> {
+fn both(
+    set: &Setting,
+    start: &Made,
+    first: (&Compute, usize),
+    between: &[&Compute],
+    second: (&Compute, usize),
+) -> Option<Made> {
     let lanes = first.0.values.first()?.ty().scalar()?.bytes().max(1) as i64;
     let lanes = set.machine.vector_bytes as i64 / lanes;
     if lanes < 2 {
@@ -99,8 +147,22 @@ fn both(set: &Setting, start: &Made, first: (&Compute, usize), second: (&Compute
         made = step(&made, "vectorize", vec![path(&ci), Arg::Int(lanes)], &[])?;
         unrolled.push((ri, c.label.to_string()));
     }
-    let rows = [first, second].map(|(c, rows)| Role::Outer.of(name(c, rows)));
-    made = step(&made, "fuse", rows.iter().map(|n| path(n)).collect(), &[])?;
+    for c in between {
+        let row = name(c, 0);
+        let at = compute(&made.func, c.label.as_str())?;
+        made = made.then(set, &at, "open", &Args::default()).ok()?;
+        made = step(&made, "split", vec![path(&row), Arg::Int(ROWS)], &[])?;
+        unrolled.push((Role::Inner.of(&row), c.label.to_string()));
+    }
+    let rows: Vec<String> = [first]
+        .into_iter()
+        .chain(between.iter().map(|c| (*c, 0)))
+        .chain([second])
+        .map(|(c, rows)| Role::Outer.of(name(c, rows)))
+        .collect();
+    for next in &rows[1..] {
+        made = step(&made, "fuse", vec![path(&rows[0]), path(next)], &[])?;
+    }
     // What follows makes it faster where it can be done.
     made = step(&made, "separate", vec![path(&rows[0])], &[]).unwrap_or(made);
     for (row, label) in unrolled {
