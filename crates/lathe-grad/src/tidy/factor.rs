@@ -37,23 +37,28 @@ fn multiple(before: &[Line], c: &Compute) -> Option<Compute> {
     let (mut inner, outer): (Vec<Expr>, Vec<Expr>) =
         factors.into_iter().partition(|f| !vars_of(f).is_disjoint(&added));
     let v = inner.pop().filter(|_| inner.is_empty())?;
-    let found = before.iter().enumerate().rev().find_map(|(m, l)| {
-        let sum = l.compute()?;
-        let map = same_points(sum, c)?;
-        let is_same = substitute(&sum.values[0], &map) == v;
-        let stands = || {
-            let read = l.touched();
-            !before[m + 1..].iter().any(|x| x.written().iter().any(|w| read.contains(w)))
-        };
-        (is_same && stands()).then(|| {
-            let target = &sum.targets[0];
-            let indices = target.indices.iter().map(|i| substitute(i, &map)).collect();
-            load(lathe_ir::Access { indices, status: lathe_ir::Status::Unproved, ..target.clone() })
-        })
-    })?;
+    let (found, ()) = known(before, c, |value| (*value == v).then_some(()))?;
     let value = outer.into_iter().fold(found, |v, f| mul(f, v));
     let value = if negative { neg(value) } else { value };
     Some(Compute { dims: free(c).cloned().collect(), values: vec![value], ..c.clone() })
+}
+
+/// An earlier sum over the points of `c`, each of whose free indices is one of `c`'s, of values that are what is looked for: the
+/// element that holds it, and what was said of the values.
+pub fn known<T>(before: &[Line], c: &Compute, what: impl Fn(&Expr) -> Option<T>) -> Option<(Expr, T)> {
+    before.iter().enumerate().rev().find_map(|(m, l)| {
+        let sum = l.compute()?;
+        let said = |map| what(&substitute(&sum.values[0], &map)).map(|said| (map, said));
+        let (map, said) = same_points(sum, c).into_iter().find_map(said)?;
+        let target = &sum.targets[0];
+        let read = l.touched();
+        if before[m + 1..].iter().any(|x| x.written().iter().any(|w| read.contains(w))) {
+            return None;
+        }
+        let indices = target.indices.iter().map(|i| substitute(i, &map)).collect();
+        let sum = load(lathe_ir::Access { indices, status: lathe_ir::Status::Unproved, ..target.clone() });
+        Some((sum, said))
+    })
 }
 
 /// What has more factors is one itself.
@@ -71,19 +76,39 @@ fn product(e: &Expr, out: &mut Vec<Expr>) -> bool {
     }
 }
 
-/// The indices of a sum as those of another one that goes over the same points.
-fn same_points(sum: &Compute, c: &Compute) -> Option<HashMap<VarId, Expr>> {
+/// The indices of a sum as those of another one that goes over the same points for each of its elements, in all ways.
+fn same_points(sum: &Compute, c: &Compute) -> Vec<HashMap<VarId, Expr>> {
     let (mine, theirs) = (sums(sum), sums(c));
     let (free_of, free_to): (Vec<&Dim>, Vec<&Dim>) = (free(sum).collect(), free(c).collect());
     let fits = sum.update.is_none()
         && sum.guard.is_none()
         && names_its_points(sum)
+        && sum.targets[0].elem == *sum.values[0].ty()
         && mine.len() == theirs.len()
         && !mine.is_empty()
-        && free_of.len() == free_to.len()
-        && mine.len() + free_of.len() == sum.dims.len();
-    let pairs: Vec<(&Dim, &Dim)> =
-        mine.into_iter().zip(theirs).chain(free_of.into_iter().zip(free_to)).collect();
-    (fits && pairs.iter().all(|(a, b)| same_range(a, b)))
-        .then(|| pairs.into_iter().map(|(a, b)| (a.binder.id, lathe_ir::build::var(&b.binder))).collect())
+        && free_of.len() <= free_to.len()
+        && free_of.len() <= MAX_FREE
+        && mine.len() + free_of.len() == sum.dims.len()
+        && mine.iter().zip(&theirs).all(|(a, b)| same_range(a, b));
+    if !fits {
+        return Vec::new();
+    }
+    let is = |(a, b): (&Dim, &Dim)| (a.binder.id, lathe_ir::build::var(&b.binder));
+    let mut all = vec![(mine.into_iter().zip(theirs).map(is).collect::<HashMap<_, _>>(), free_to)];
+    for a in free_of {
+        let mut next = Vec::new();
+        for (map, left) in &all {
+            for (n, b) in left.iter().enumerate().filter(|(_, b)| same_range(a, b)) {
+                let (mut map, mut left) = (map.clone(), left.clone());
+                map.extend([is((a, b))]);
+                left.remove(n);
+                next.push((map, left));
+            }
+        }
+        all = next;
+    }
+    all.into_iter().map(|(map, _)| map).collect()
 }
+
+/// With more free indices, there are too many ways to compare.
+const MAX_FREE: usize = 4;

@@ -170,6 +170,7 @@ fn block(s: &Stmt, new: Cotangents, func: &mut Function) -> Stmt {
     merge::merged(&mut all, &mut func.next_id);
     inline::inlined(&mut all);
     merge::merged(&mut all, &mut func.next_id);
+    outside::taken(&mut all, new, &mut func.next_id);
     share::shared(&mut all, func);
     all.retain(|l| !l.compute().is_some_and(keeps_its_target));
     late::moved(&mut all, func);

@@ -1,7 +1,7 @@
 //! What all terms of a sum share stands outside of it: one division or multiplication instead of one for each term. Terms
-//! that are the same up to the order of their factors are one.
+//! that are the same up to the order of their factors are one, and terms whose sum is known are not added up again.
 
-use super::{Cotangents, Line, free, names_its_points};
+use super::{Cotangents, Line, factor, free, names_its_points};
 use crate::arrays::{buffers_of, fill};
 use crate::expr::zero;
 use lathe_ir::build::{add, and, binary, float, load, lt, mul, neg, select, sub};
@@ -12,7 +12,7 @@ use std::collections::HashSet;
 pub fn taken(all: &mut Vec<Line>, new: Cotangents, next: &mut u32) {
     let mut n = 0;
     while n < all.len() {
-        let found = all[n].compute().and_then(|c| apart(c, new));
+        let found = all[n].compute().and_then(|c| apart(&all[..n], c, new));
         if let (Some((compute, rest)), Line::Do(s)) = (found, all[n].clone()) {
             all[n] = Line::Do(s.with_kind(StmtKind::Compute(compute)));
             if let Some(rest) = rest {
@@ -122,7 +122,7 @@ fn is_sum(d: &Dim) -> bool {
 }
 
 /// A sum of what differs between its terms, and what becomes of it; of a map, its value with fewer terms.
-fn apart(c: &Compute, new: Cotangents) -> Option<(Compute, Option<Stmt>)> {
+fn apart(before: &[Line], c: &Compute, new: Cotangents) -> Option<(Compute, Option<Stmt>)> {
     let ([target], [value]) = (&c.targets[..], &c.values[..]) else { return None };
     let b = target.view.buffer().filter(|b| new.has(*b))?;
     let wide = matches!(value.ty().scalar(), Some(Scalar::F32 | Scalar::F64)) && target.elem == *value.ty();
@@ -130,15 +130,21 @@ fn apart(c: &Compute, new: Cotangents) -> Option<(Compute, Option<Stmt>)> {
     if !wide || !known {
         return None;
     }
-    let (mut all, before) = terms(value)?;
-    let fewer = all.len() < before;
-    let outer = if names_its_points(c) && c.guard.is_none() && c.update.is_none() {
-        let added: HashSet<VarId> = c.dims.iter().filter(|d| is_sum(d)).map(|d| d.binder.id).collect();
-        shared(&all, &added, c)
-            .filter(|outer| !outer.factors.iter().any(|f| buffers_of(&f.0).any(|r| r == b)))
-    } else {
-        None
-    };
+    let (mut all, count) = terms(value)?;
+    let fewer = all.len() < count;
+    let alone = names_its_points(c) && c.guard.is_none() && c.update.is_none();
+    let added: HashSet<VarId> = c.dims.iter().filter(|d| is_sum(d)).map(|d| d.binder.id).collect();
+    let reads_target = |t: &Term| t.factors.iter().any(|f| buffers_of(&f.0).any(|r| r == b));
+    let outer = |all: &[Term]| shared(all, &added, c).filter(|outer| alone && !reads_target(outer));
+    let (mut known, mut outside) = (Vec::new(), outer(&all));
+    if alone && outside.is_none() && all.len() > 1 {
+        // What is left is worth it if something stands outside of it.
+        let (found, others) = summed(before, c, &all, &added);
+        if let Some(taken) = outer(&others).filter(|_| !found.is_empty()) {
+            (known, all, outside) = (found, others, Some(taken));
+        }
+    }
+    let outer = outside;
     if let Some(outer) = &outer {
         for t in &mut all {
             for f in &outer.factors {
@@ -149,19 +155,50 @@ fn apart(c: &Compute, new: Cotangents) -> Option<(Compute, Option<Stmt>)> {
     } else if !fewer {
         return None;
     }
-    let (first, others) = all.split_first()?;
-    let sum = others.iter().try_fold(first.value(value)?, |sum, t| {
-        let amount = Term { coefficient: t.coefficient.abs(), ..t.clone() }.value(value)?;
-        Some(if t.coefficient < 0.0 { sub(sum, amount) } else { add(sum, amount) })
-    });
-    let sum = Compute { values: vec![sum?], ..c.clone() };
-    let Some(outer) = outer else { return Some((sum, None)) };
-    let whole = Term { factors: [vec![(load(target.clone()), false)], outer.factors].concat(), ..outer };
+    let sum = Compute { values: vec![total(&all, value)?], ..c.clone() };
+    let Some(mut whole) = outer else { return Some((sum, None)) };
+    whole.factors.insert(0, (load(target.clone()), false));
     // Of no terms, it is zero, whatever it would be multiplied by.
     let some = c.dims.iter().filter(|d| is_sum(d)).map(|d| lt(d.lo.clone(), d.hi.clone())).reduce(and)?;
-    let rest = select(some, whole.value(value)?, zero(&target.elem));
+    let all_terms: Vec<Term> = [vec![whole], known].concat();
+    let rest = select(some, total(&all_terms, value)?, zero(&target.elem));
     let made = fill(format!("{}.whole", c.label), free(c).cloned().collect(), target.clone(), rest);
     Some((sum, Some(made)))
+}
+
+/// The sum of some terms.
+fn total(all: &[Term], like: &Expr) -> Option<Expr> {
+    let (first, others) = all.split_first()?;
+    others.iter().try_fold(first.value(like)?, |sum, t| {
+        let amount = Term { coefficient: t.coefficient.abs(), ..t.clone() }.value(like)?;
+        Some(if t.coefficient < 0.0 { sub(sum, amount) } else { add(sum, amount) })
+    })
+}
+
+/// Terms whose sums are known, as multiples of these sums, and the others. The sums have fewer indices: where terms differ in
+/// every element, their sums may be large and the sum of their differences small.
+fn summed(before: &[Line], c: &Compute, all: &[Term], added: &HashSet<VarId>) -> (Vec<Term>, Vec<Term>) {
+    let (mut known, mut others) = (Vec::new(), Vec::new());
+    for t in all {
+        let (inner, outer): (Vec<_>, Vec<_>) =
+            t.factors.iter().cloned().partition(|f| !vars_of(&f.0).is_disjoint(added));
+        let inner = Term { coefficient: 1.0, factors: inner };
+        let multiple = |value: &Expr| {
+            let one = Term::of(value, 1.0);
+            (one.coefficient != 0.0 && one.is_like(&inner)).then_some(one.coefficient)
+        };
+        let is_sum = !inner.factors.is_empty();
+        let fewer = |sum: &Expr| matches!(sum.kind(), ExprKind::Load(a) if a.indices.len() < c.targets[0].indices.len());
+        let found = is_sum.then(|| factor::known(before, c, multiple)).flatten();
+        match found.filter(|(sum, _)| fewer(sum)) {
+            Some((sum, times)) => known.push(Term {
+                coefficient: t.coefficient / times,
+                factors: [vec![(sum, false)], outer].concat(),
+            }),
+            None => others.push(t.clone()),
+        }
+    }
+    (known, others)
 }
 
 /// What all terms of a sum have in common and is the same for all of its points, if it is better off outside.

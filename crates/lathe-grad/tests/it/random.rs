@@ -1,4 +1,4 @@
-//! Random kernels, by the same three comparisons. `LATHE_CASES` says how many.
+//! Random kernels, by the same three comparisons. `LATHE_CASES` says how many, `LATHE_SEED` the first one.
 
 use crate::common::{Outcome, Rng, compare, given, kernel};
 use lathe_grad::{Mode, Request, widened};
@@ -179,8 +179,17 @@ fn within(seed: u64, before: &str, after: &str) -> String {
     g.text
 }
 
-fn cases(few: u64) -> u64 {
-    std::env::var("LATHE_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(few)
+fn cases(few: u64) -> std::ops::Range<u64> {
+    let number = |name: &str| std::env::var(name).ok().and_then(|n| n.parse().ok());
+    let first = number("LATHE_SEED").unwrap_or(0);
+    first..first + number("LATHE_CASES").unwrap_or(few)
+}
+
+/// Asserts that of so many cases more than one in `share` were compared.
+fn most(seeds: std::ops::Range<u64>, share: u64, one: impl Fn(u64) -> bool) {
+    let n = seeds.end - seeds.start;
+    let compared = seeds.filter(|seed| one(*seed)).count() as u64;
+    assert!(compared * share > n, "only {compared} of {n} were compared");
 }
 
 /// Differences near a tie or a condition that changes are not derivatives: of several inputs, one must agree. All else
@@ -204,50 +213,37 @@ fn survives(text: &str, ask: &Request, order: u32, seed: u64) -> bool {
 
 #[test]
 fn random_kernels() {
-    let n = cases(120);
-    let compared = (0..n)
-        .filter(|seed| survives(&program(*seed), &Request::new(Mode::Reverse, ""), 1, *seed))
-        .count() as u64;
-    assert!(compared * 2 > n, "only {compared} of {n} were compared");
+    most(cases(120), 2, |seed| survives(&program(seed), &Request::new(Mode::Reverse, ""), 1, seed));
 }
 
 #[test]
 fn random_kernels_twice() {
-    let n = cases(24);
-    let compared = (0..n)
-        .filter(|seed| survives(&program(seed ^ 0xdead_0000), &Request::new(Mode::Reverse, ""), 2, *seed))
-        .count() as u64;
-    assert!(compared * 3 > n, "only {compared} of {n} were compared");
+    let one = |seed| survives(&program(seed ^ 0xdead_0000), &Request::new(Mode::Reverse, ""), 2, seed);
+    most(cases(24), 3, one);
 }
 
 /// Loops in time, some within bounds that are data, with few snapshots of what they carry.
 #[test]
 fn random_loops_with_checkpoints() {
-    let n = cases(80);
     let one = |seed: u64| {
         let time = ["for t in 0..5 {\n", "for t in 2..9 step 3 {\n", "for t in 0..index(k[0]) + 3 {\n"];
         let text = within(seed ^ 0xbeef_0000, time[seed as usize % 3], "}\n");
         let checkpoints = std::num::NonZeroU16::new(1 + seed as u16 % 4);
         survives(&text, &Request { checkpoints, ..Request::new(Mode::Reverse, "") }, 1, seed)
     };
-    let compared = (0..n).filter(|seed| one(*seed)).count() as u64;
-    assert!(compared * 2 > n, "only {compared} of {n} were compared");
+    most(cases(80), 2, one);
 }
 
 /// The same, with few snapshots of what they carry.
 #[test]
 fn random_loops_of_unknown_length_with_checkpoints() {
-    let n = cases(80);
-    let compared = (0..n).filter(|seed| of_unknown_length(*seed, 1 + *seed as u16 % 4)).count() as u64;
-    assert!(compared * 2 > n, "only {compared} of {n} were compared");
+    most(cases(80), 2, |seed| of_unknown_length(seed, 1 + seed as u16 % 4));
 }
 
 /// Loops whose length only running them tells: `while`, `break`, bounds that the kernel computes.
 #[test]
 fn random_loops_of_unknown_length() {
-    let n = cases(120);
-    let compared = (0..n).filter(|seed| of_unknown_length(*seed, 0)).count() as u64;
-    assert!(compared * 2 > n, "only {compared} of {n} were compared");
+    most(cases(120), 2, |seed| of_unknown_length(seed, 0));
 }
 
 fn of_unknown_length(seed: u64, checkpoints: u16) -> bool {
