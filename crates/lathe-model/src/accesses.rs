@@ -1,30 +1,33 @@
 //! Accesses as the model sees them: linear subscripts, and the dimension that is contiguous in memory.
 
+use crate::count::Values;
 use lathe_ir::interp::evaluate;
 use lathe_ir::layout::LayoutStep;
 use lathe_ir::lower::address;
 use lathe_ir::visit::{map_expr, substitute, vars_of, walk, walk_expr};
-use lathe_ir::{Access, BinOp, BufId, Buffer, Expr, ExprKind, Function, Param, Stmt, VarId, build};
-use lathe_poly::Affine;
+use lathe_ir::{Access, BinOp, BufId, Buffer, Expr, ExprKind, Function, Loop, Param, Stmt, VarId, build};
+use lathe_poly::{Affine, Linear};
 use std::collections::HashMap;
 use std::sync::Arc;
 
 /// One access to a known buffer.
 pub struct Place {
     pub buffer: Arc<Buffer>,
-    /// A linear form of loop variables per logical dimension; `None` where data or divisions decide.
+    /// A linear form of loop variables per logical dimension, with the one of two bounds that counts where the variables have their
+    /// typical values; `None` where data or divisions decide.
     pub subscripts: Vec<Option<Affine>>,
     /// The subscripts themselves, with what `let` names in place of names.
     pub exprs: Vec<Expr>,
 }
 
 impl Place {
-    /// `None` behind a pointer.
-    pub fn of(a: &Access, known: &Known) -> Option<Place> {
+    /// `None` behind a pointer. `values`: those of the loop variables around.
+    pub fn of(a: &Access, known: &Known, values: &Values) -> Option<Place> {
         let (id, mut exprs) = address::resolve(a).ok()?;
         let buffer = known.buffers.get(&id)?.clone();
-        exprs.iter_mut().for_each(|e| *e = first_bound(&substitute(e, &known.lets)));
-        Some(Place { buffer, subscripts: exprs.iter().map(Affine::of).collect(), exprs })
+        exprs.iter_mut().for_each(|e| *e = substitute(e, &known.lets));
+        let subscripts = exprs.iter().map(|e| Affine::of(&counting(e, values))).collect();
+        Some(Place { buffer, subscripts, exprs })
     }
 
     pub fn mentions(&self, v: VarId) -> bool {
@@ -69,6 +72,8 @@ impl Place {
         let mut found = Along::Apart;
         for (d, s) in self.subscripts.iter().enumerate() {
             match s {
+                // What is clamped is no row.
+                Some(_) if bounded(&self.exprs[d], v) => return Along::Apart,
                 Some(form) => match form.coefficient(&v) {
                     0 => {}
                     1 if Some(d) == last => found = Along::Next,
@@ -179,52 +184,64 @@ fn growth(f: &Function, buffers: &HashMap<BufId, Arc<Buffer>>) -> HashMap<BufId,
     out
 }
 
-/// Where a row begins at the larger of two bounds, the first one, as in tiles that begin within an array: which ones begin
-/// at its end does not matter. A subscript that is clamped as a whole is no row from a bound on.
-fn first_bound(e: &Expr) -> Expr {
-    if is_bound(e) {
-        return e.clone();
-    }
+/// An expression with the one of two bounds that counts for these values of variables in place of both, as in tiles that begin within
+/// an array.
+fn counting(e: &Expr, values: &Values) -> Expr {
     map_expr(e, &mut |e| match e.kind() {
-        ExprKind::Binary(_, a, b) if is_bound(&e) && Affine::of(a).is_some() && Affine::of(b).is_some() => {
-            a.clone()
+        ExprKind::Binary(op @ (BinOp::Max | BinOp::Min), a, b) if e.ty().is_index() => {
+            match (evaluate(a, values), evaluate(b, values)) {
+                (Some(x), Some(y)) if (*op == BinOp::Max) == (x >= y) => a.clone(),
+                (Some(_), Some(_)) => b.clone(),
+                _ => e,
+            }
         }
         _ => e,
     })
 }
 
-fn is_bound(e: &Expr) -> bool {
-    e.ty().is_index() && matches!(e.kind(), ExprKind::Binary(BinOp::Max | BinOp::Min, ..))
+/// Whether one of two bounds depends on a variable.
+fn bounded(e: &Expr, v: VarId) -> bool {
+    let mut found = false;
+    walk_expr(e, &mut |e| {
+        let bound = matches!(e.kind(), ExprKind::Binary(BinOp::Max | BinOp::Min, ..));
+        found |= bound && vars_of(e).contains(&v);
+    });
+    found
 }
 
-/// Whether all iterations of a loop load an element that one of them stores, where each stores one of its own: no compiler makes
-/// lanes of them. `range`: the first value of the loop's variable, and the one behind the last.
-pub fn reads_its_own(
-    body: &Stmt,
-    (v, (lo, hi)): (VarId, (i64, i64)),
-    known: &Known,
-    values: &HashMap<VarId, i64>,
-) -> bool {
+/// Whether all iterations of a loop load an element that one of them may store, where each stores one of its own: no compiler makes
+/// lanes of them unless the bounds of the loop say that it stores others.
+pub fn reads_its_own(l: &Loop, known: &Known, values: &Values) -> bool {
+    let v = l.binder.id;
     let (mut stored, mut loaded) = (Vec::new(), Vec::new());
-    walk(body, &mut |s, _| {
-        stored.extend(s.as_store().and_then(|st| Place::of(&st.target, known)));
-        loaded.extend(loads(s).iter().filter_map(|a| Place::of(a, known)));
+    walk(&l.body, &mut |s, _| {
+        stored.extend(s.as_store().and_then(|st| Place::of(&st.target, known, values)));
+        loaded.extend(loads(s).iter().filter_map(|a| Place::of(a, known, values)));
         true
     });
-    let mut at = values.clone();
-    at.insert(v, 0);
     let meets = |p: &Place, q: &Place| {
         (0..q.exprs.len()).all(|d| match q.subscripts[d].as_ref().map_or(0, |f| f.coefficient(&v)) {
             0 => p.exprs[d] == q.exprs[d],
             1 => {
-                let apart = build::sub(p.exprs[d].clone(), q.exprs[d].clone());
-                evaluate(&apart, &at).is_some_and(|n| (lo..hi).contains(&n))
+                // The iteration that stores what is loaded.
+                let var = build::var(&l.binder);
+                let own = build::add(build::sub(p.exprs[d].clone(), q.exprs[d].clone()), var);
+                !before(&own, &l.lo, 1) && !before(&l.hi, &own, 0)
             }
             _ => false,
         })
     };
     let mut own = stored.iter().filter(|q| q.along(v) == Along::Next);
     own.any(|q| loaded.iter().any(|p| p.buffer.id == q.buffer.id && !p.mentions(v) && meets(p, q)))
+}
+
+/// Whether one number is below another one by so much, whatever the variables are.
+fn before(a: &Expr, b: &Expr, by: i64) -> bool {
+    match (a.kind(), b.kind()) {
+        (ExprKind::Binary(BinOp::Min, x, y), _) => before(x, b, by) || before(y, b, by),
+        (_, ExprKind::Binary(BinOp::Max, x, y)) => before(a, x, by) || before(a, y, by),
+        _ => Linear::difference(b, a).is_some_and(|d| d >= by),
+    }
 }
 
 /// The loads in the values of a statement, subscripts of loads included, each once.

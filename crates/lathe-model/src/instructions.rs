@@ -231,8 +231,7 @@ impl<'a> Walk<'a> {
                 self.overhead += self.machine.costs.loop_start * times;
                 let plain = self.plain || matches!(l.body.establishes(), Some(Establishes::Checked(_)));
                 let carried = self.carried_by(&l.body, l.binder.id);
-                let own = |b| reads_its_own(&l.body, (l.binder.id, b), self.known, &self.values);
-                let apart = plain && bounds.is_some_and(own);
+                let apart = plain && reads_its_own(l, self.known, &self.values);
                 let bag = Bag { iterations: inner, plain, carried, apart, ..Bag::default() };
                 let outer = std::mem::replace(&mut self.bag, bag);
                 self.visit(&l.body, inner);
@@ -363,11 +362,11 @@ impl<'a> Walk<'a> {
             self.carries(s, times);
         }
         // Lanes of registers that nobody reads may be written.
-        let held = |a: &Access| Place::of(a, self.known).is_some_and(|p| self.in_registers(&p));
+        let held = |a: &Access| Place::of(a, self.known, &self.values).is_some_and(|p| self.in_registers(&p));
         let free = s.label().is_some() && s.accesses().all(|(a, mode)| !mode.writes() || held(a));
         self.bag.arithmetic += arithmetic * if free { 1.0 } else { masks.0 };
         for a in loads(s) {
-            if let Some(p) = Place::of(&a, self.known) {
+            if let Some(p) = Place::of(&a, self.known, &self.values) {
                 let cost = self.transfer(&p, false);
                 let times = self.executions(&p, times);
                 self.bag.loads += cost * times * masks.1;
@@ -378,7 +377,7 @@ impl<'a> Walk<'a> {
         }
         let reads = s.as_reduce().is_some();
         for (a, mode) in s.accesses() {
-            let Some(p) = Place::of(a, self.known) else { continue };
+            let Some(p) = Place::of(a, self.known, &self.values) else { continue };
             if !mode.writes() {
                 continue;
             }
@@ -480,7 +479,7 @@ impl<'a> Walk<'a> {
                 None => self.lets.get(v).copied().unwrap_or(0),
             },
             // What is kept beside the loop may be another value in each iteration.
-            ExprKind::Load(a) => match Place::of(a, self.known) {
+            ExprKind::Load(a) => match Place::of(a, self.known, &self.values) {
                 Some(p) if !matches!(p.buffer.space, Space::Register | Space::Stack) => 0,
                 _ => ALL_LEVELS,
             },
@@ -556,7 +555,7 @@ impl<'a> Walk<'a> {
 
     /// An update waits for the one before on the same element.
     fn chain(&mut self, r: &Reduce, times: f64) {
-        let Some(p) = r.targets.first().and_then(|t| Place::of(t, self.known)) else { return };
+        let Some(p) = r.targets.first().and_then(|t| Place::of(t, self.known, &self.values)) else { return };
         let mut serial = self.path.iter().rev().filter(|l| l.kind == Kind::Serial);
         let Some(inner) = serial.next() else { return };
         // A tile in memory is stored and loaded again for each update of its elements.
@@ -588,7 +587,7 @@ impl<'a> Walk<'a> {
         let Some(inner) = self.path.iter().rev().find(|l| l.kind == Kind::Serial).map(|l| l.var) else {
             return;
         };
-        let Some(target) = Place::of(&st.target, self.known) else { return };
+        let Some(target) = Place::of(&st.target, self.known, &self.values) else { return };
         let behind = |p: &Place| {
             p.buffer.id == target.buffer.id
                 && p.subscripts.iter().zip(&target.subscripts).all(|(a, b)| match (a, b) {
@@ -602,7 +601,7 @@ impl<'a> Walk<'a> {
         // What an iteration of the loop before stored is a chain of its own in each copy that is written out.
         let copies = std::cell::Cell::new(1.0f64);
         let waits = |a: &Access| {
-            let p = Place::of(a, self.known).filter(|p| behind(p))?;
+            let p = Place::of(a, self.known, &self.values).filter(|p| behind(p))?;
             let apart = p.steps_from(&target, inner);
             let all = self.written_out(|v| !(apart && target.mentions(v)));
             copies.set(copies.get().max(all));
@@ -642,7 +641,7 @@ impl Walk<'_> {
             inner &= s.as_loop().is_none_or(|l| {
                 matches!(l.exec, Executor::Unrolled | Executor::Vector(_) | Executor::InScan(_))
             });
-            let place = s.as_store().and_then(|st| Place::of(&st.target, self.known));
+            let place = s.as_store().and_then(|st| Place::of(&st.target, self.known, &self.values));
             out.extend(place.filter(|p| !p.mentions(v)));
             inner
         });
@@ -652,10 +651,10 @@ impl Walk<'_> {
     /// A store of a loop that carries values by several statements: the next iteration waits for what depends on them.
     fn carries(&mut self, s: &Stmt, times: f64) {
         let Some(st) = s.as_store().filter(|_| !self.bag.carried.is_empty()) else { return };
-        let Some(target) = Place::of(&st.target, self.known) else { return };
+        let Some(target) = Place::of(&st.target, self.known, &self.values) else { return };
         let same = |a: &Place, b: &Place| a.buffer.id == b.buffer.id && a.exprs == b.exprs;
         let begins = |a: &Access| {
-            let p = Place::of(a, self.known)?;
+            let p = Place::of(a, self.known, &self.values)?;
             let held = self.bag.holds.iter().rev().find(|h| same(&h.0, &p));
             held.map_or_else(|| self.bag.carried.iter().any(|h| same(h, &p)).then_some(0.0), |h| h.1)
         };

@@ -9,7 +9,8 @@ use crate::accesses::{Known, Place, loads};
 use crate::count::Values;
 use crate::trips::{UNKNOWN_TRIPS, bounds, typical_of};
 use lathe_ir::interp::evaluate;
-use lathe_ir::{Buffer, Executor, Loop, Space, Stmt, VarId, visit};
+use lathe_ir::{BinOp, Buffer, Executor, Expr, ExprKind, Loop, Space, Stmt, VarId, visit};
+use lathe_poly::Affine;
 use lathe_target::Machine;
 
 use std::sync::Arc;
@@ -184,11 +185,12 @@ impl Traffic<'_> {
         self.at_once = around;
         self.values.remove(&l.binder.id);
         let once = self.footprint(&regions);
+        let begins = moved_along(l);
         for r in &mut regions {
             let buffer = r.buffer.clone();
             let extent =
                 |d: usize| evaluate(&buffer.extents[d], &self.values).map_or(f64::INFINITY, |n| n as f64);
-            close(r, l, bounds.map_or(0, |b| b.0), trips, &extent);
+            close(r, l, (bounds.map_or(0, |b| b.0), begins.as_ref()), trips, &extent);
         }
         let mut merged = Vec::new();
         regions.into_iter().for_each(|r| add(&mut merged, r));
@@ -238,7 +240,7 @@ impl Traffic<'_> {
         let targets = s.accesses().map(|(a, mode)| (a.clone(), mode.writes()));
         let all: Vec<_> = targets.chain(loads(s).into_iter().map(|a| (a, false))).collect();
         for (a, written) in all {
-            let Some(place) = Place::of(&a, self.known) else { continue };
+            let Some(place) = Place::of(&a, self.known, &self.values) else { continue };
             if matches!(place.buffer.space, Space::Register) {
                 continue;
             }
@@ -321,8 +323,25 @@ fn offsets(b: &Buffer, dims: &[Option<Span>]) -> Option<Vec<i64>> {
     outer.map(|(_, s)| s.as_ref().map(|s| s.lo)).collect()
 }
 
-/// What a region is when a loop around it has run.
-fn close(r: &mut Region, l: &Loop, lo: i64, trips: f64, extent: &dyn Fn(usize) -> f64) {
+/// Where a loop begins that runs through a tile, as in `for i in t * 32..min(t * 32 + 32, N)`: loops around move it as a whole.
+fn moved_along(l: &Loop) -> Option<Affine> {
+    let lo = Affine::of(&l.lo).filter(|lo| !lo.terms.is_empty())?;
+    let as_wide = |hi: &Expr| Affine::of(hi).is_some_and(|hi| hi.same_terms(&lo));
+    let tile = match l.hi.kind() {
+        ExprKind::Binary(BinOp::Min, a, b) => as_wide(a) || as_wide(b),
+        _ => as_wide(&l.hi),
+    };
+    tile.then_some(lo)
+}
+
+/// What a region is when a loop around it has run, which begins at a number, or with loops around it.
+fn close(
+    r: &mut Region,
+    l: &Loop,
+    (lo, begins): (i64, Option<&Affine>),
+    trips: f64,
+    extent: &dyn Fn(usize) -> f64,
+) {
     let far = (trips - 1.0).min(1e15) as i64;
     let mut mentioned = false;
     // Dimensions that move; of each iteration's box, the part that the next one has too; how much larger the box grows.
@@ -335,7 +354,13 @@ fn close(r: &mut Region, l: &Loop, lo: i64, trips: f64, extent: &dyn Fn(usize) -
         let Some(at) = span.terms.iter().position(|t| t.0 == l.binder.id) else { continue };
         mentioned = true;
         let (_, k) = span.terms.remove(at);
-        let first = k.saturating_mul(lo);
+        let first = k.saturating_mul(begins.map_or(lo, |b| b.constant));
+        for (v, by) in begins.into_iter().flat_map(|b| &b.terms) {
+            match span.terms.iter_mut().find(|t| t.0 == *v) {
+                Some(t) => t.1 = t.1.saturating_add(k.saturating_mul(*by)),
+                None => span.terms.push((*v, k.saturating_mul(*by))),
+            }
+        }
         let reach = k.saturating_mul(far.saturating_mul(l.step));
         let wide = |s: &Span| s.hi as f64 - s.lo as f64 + 1.0;
         let before = wide(span);

@@ -206,6 +206,30 @@ fn rows_that_are_not_affine_are_counted() {
     assert!(moved("min(i, N - 2)") >= moved("i"), "{} {}", moved("min(i, N - 2)"), moved("i"));
 }
 
+/// Tiles of rows that lie one behind the other move what all rows together do, wherever their loops begin to count, and whichever
+/// bound they begin at.
+#[test]
+fn tiles_move_what_lies_in_them() {
+    let tiles = |lo: &str, hi: &str, at: &str| {
+        let tree = format!(
+            "func f(N)(A: in f32[N, N], B: inout f32[N]) stage scheduled {{
+               for t in 0..N // 32 {{ for i in {lo}..{hi} {{ for j in 0..N {{
+                 'B'[t, i, j]: B[j]! sum= A[{at}, j]! licensed }} }} }}
+             }}"
+        );
+        on(&machine(), &tree, &[("N", 6400)]).traffic
+    };
+    let counted = tiles("0", "32", "t * 32 + i");
+    for same in [
+        tiles("t * 32", "t * 32 + 32", "i"),
+        tiles("t * 32", "min(t * 32 + 32, N)", "i"),
+        tiles("0", "32", "max(t * 32, 7) + i"),
+        tiles("0", "32", "max(7, t * 32) + i"),
+    ] {
+        assert!((0.9..1.1).contains(&(same / counted)), "{same} {counted}");
+    }
+}
+
 #[test]
 fn blocks_that_fit_a_cache_move_less() {
     let tree = |block: i64| {
@@ -312,7 +336,6 @@ fn loops_that_nobody_scheduled_become_vectors_where_they_can() {
     );
 }
 
-/// Blocks of 64 and 36 rows take two threads as long as two of 64.
 /// A row that reads one of its own elements in every iteration stays a loop of scalars; one before or behind the element does not.
 #[test]
 fn rows_that_read_their_own_elements_become_no_vectors() {
@@ -327,8 +350,22 @@ fn rows_that_read_their_own_elements_become_no_vectors() {
     };
     let (all, half) = (row("0", "N"), row("k + 1", "N"));
     assert!(all > 5.0 * half, "{all} {half}");
+    let clamped = row("max(i, k + 1)", "N");
+    assert!(clamped < 1.1 * half, "{clamped} {half}");
+    // Some tile holds the element, and no compiler knows which.
+    let tiled = |to: &str| {
+        let tree = format!(
+            "func f(N)(A: inout f64[N, N]) stage plain {{
+               for k in 0..N {{ for i in 0..N {{ for t in 0..N // 16 {{ for j in t * 16..t * 16 + 16 {{
+                 'A'[k, i, j]: A[i, j]! = A[i, j]! + A[i, {to}]! * A[k, j]! }} }} }} }}
+             }}"
+        );
+        on(&machine(), &tree, &[("N", 208)]).instructions
+    };
+    assert!(tiled("k") > 3.0 * tiled("j"), "{} {}", tiled("k"), tiled("j"));
 }
 
+/// Blocks of 64 and 36 rows take two threads as long as two of 64.
 #[test]
 fn the_slowest_thread_counts() {
     let tree = "func f(M, N)(A: in f32[M, N], B: out f32[M, N]) stage scheduled {

@@ -21,6 +21,8 @@ use std::sync::Arc;
 /// A schedule must be so much better than the loops as they are: where something is reduced, and elsewhere, where the
 /// model makes too little of the ends of shifted and skewed rows.
 const CLEARLY: [f64; 2] = [0.9, 0.6];
+/// The same of loops that are hardly ever slower: without guards, from nearer caches, and with lanes where there were none.
+const SURELY: f64 = 0.95;
 /// Where a schedule of a whole nest takes more of its time, inner nests are looked at, too.
 const MUCH: f64 = 0.5;
 /// Nests that are looked at: so many from the first one on.
@@ -254,8 +256,7 @@ fn best(
         }
         Err(d) => Some(d),
     };
-    // Without guards, and from nearer caches, loops are hardly slower: the model need not be as sure.
-    let clear = rest + (cost(func) - rest) * CLEARLY[0];
+    let clear = rest + (cost(func) - rest) * SURELY;
     let columns = large(set, whole, path, sizes)
         .then(|| columns::in_blocks(set, whole, path, touched(func, path, sizes)))
         .flatten();
@@ -272,12 +273,20 @@ fn best(
         });
         for made in [cut, rows, blocks].into_iter().flatten().filter(|m| !ran || runs(&m.func)) {
             let c = cost(&made.func);
-            if c < best.as_ref().map_or(clear, |b| b.0 * gain) {
+            // What is on threads already is no surer than this.
+            let gain = |m: &Made| if on_threads(m, path) { 1.0 } else { gain };
+            if c < best.as_ref().map_or(clear, |b| b.0 * gain(&b.1)) {
                 best = Some((c, made));
             }
         }
     }
     (best.map(|b| b.1), refused)
+}
+
+/// Whether loops of a nest run on threads.
+fn on_threads(made: &Made, path: &Path) -> bool {
+    let threads = |s: &Stmt| s.as_loop().is_some_and(|l| l.exec == lathe_ir::Executor::Cpu);
+    visit::at(&made.func.body, path).is_some_and(|s| has(s, &threads))
 }
 
 /// Whether a nest may be worth blocks: it reduces, and its arrays are larger than a few blocks.
