@@ -1,6 +1,5 @@
 //! Accesses as the model sees them: linear subscripts, and the dimension that is contiguous in memory.
 
-use crate::count::Values;
 use lathe_ir::interp::evaluate;
 use lathe_ir::layout::LayoutStep;
 use lathe_ir::lower::address;
@@ -22,7 +21,7 @@ pub struct Place {
 
 impl Place {
     /// `None` behind a pointer. `values`: those of the loop variables around.
-    pub fn of(a: &Access, known: &Known, values: &Values) -> Option<Place> {
+    pub fn of(a: &Access, known: &Known, values: &HashMap<VarId, i64>) -> Option<Place> {
         let (id, mut exprs) = address::resolve(a).ok()?;
         let buffer = known.buffers.get(&id)?.clone();
         exprs.iter_mut().for_each(|e| *e = substitute(e, &known.lets));
@@ -186,7 +185,7 @@ fn growth(f: &Function, buffers: &HashMap<BufId, Arc<Buffer>>) -> HashMap<BufId,
 
 /// An expression with the one of two bounds that counts for these values of variables in place of both, as in tiles that begin within
 /// an array.
-fn counting(e: &Expr, values: &Values) -> Expr {
+fn counting(e: &Expr, values: &HashMap<VarId, i64>) -> Expr {
     map_expr(e, &mut |e| match e.kind() {
         ExprKind::Binary(op @ (BinOp::Max | BinOp::Min), a, b) if e.ty().is_index() => {
             match (evaluate(a, values), evaluate(b, values)) {
@@ -211,7 +210,7 @@ fn bounded(e: &Expr, v: VarId) -> bool {
 
 /// Whether all iterations of a loop load an element that one of them may store, where each stores one of its own: no compiler makes
 /// lanes of them unless the bounds of the loop say that it stores others.
-pub fn reads_its_own(l: &Loop, known: &Known, values: &Values) -> bool {
+pub fn reads_its_own(l: &Loop, known: &Known, values: &HashMap<VarId, i64>) -> bool {
     let v = l.binder.id;
     let (mut stored, mut loaded) = (Vec::new(), Vec::new());
     walk(&l.body, &mut |s, _| {
