@@ -22,6 +22,8 @@ pub struct Reach {
     pub shifted: u64,
     /// The largest difference of their offsets, per dimension of the buffer.
     pub spread: Vec<u64>,
+    /// The offsets of each, per dimension of the buffer.
+    pub offsets: Vec<Vec<i64>>,
 }
 
 impl Reach {
@@ -143,6 +145,7 @@ fn reaches(h: &Shaped, o: &Operand, input: Option<usize>) -> Vec<Reach> {
         let here = |k: usize| offset(a, k);
         if let Some((r, ends)) = out.iter_mut().find(|x| x.0.subscripts == subscripts) {
             r.shifted += 1;
+            r.offsets.push((0..ends.len()).map(here).collect());
             for (k, (lo, hi)) in ends.iter_mut().enumerate() {
                 (*lo, *hi) = ((*lo).min(here(k)), (*hi).max(here(k)));
             }
@@ -152,9 +155,10 @@ fn reaches(h: &Shaped, o: &Operand, input: Option<usize>) -> Vec<Reach> {
             .map(|d| subscripts.iter().zip(&step).map(|(c, s)| c[d].saturating_mul(*s)).sum())
             .collect();
         let ends = (0..extents.len()).map(|k| (here(k), here(k))).collect();
+        let offsets = vec![(0..extents.len()).map(here).collect()];
         let (bytes, leaves) = (o.buffer.elem.bytes(), o.buffer.elem.leaves().len() as u64);
         let spread = Vec::new();
-        out.push((Reach { stride, subscripts, bytes, leaves, input, shifted: 1, spread }, ends));
+        out.push((Reach { stride, subscripts, bytes, leaves, input, shifted: 1, spread, offsets }, ends));
     }
     let finish = |(r, ends): (Reach, Vec<(i64, i64)>)| {
         let spread = ends.iter().map(|(lo, hi)| hi.abs_diff(*lo)).collect();

@@ -4,6 +4,7 @@
 use super::facts::{Facts, Reach};
 use super::lines;
 use lathe_target::Machine;
+use std::collections::HashSet;
 
 /// Copies that are used fewer times cost more than they give.
 pub(super) const REUSE: u64 = 6;
@@ -83,9 +84,13 @@ pub fn best(f: &Facts, m: &Machine, exact: bool, threads: u64) -> Tile {
                 }
             };
             try_one(&side, &mut best);
-            // Results that are written once gain from rows only what these share.
+            // Results that are written once gain from rows only what these share: lines, or most of their windows.
             if !f.reduces {
-                for a in rows.iter().copied().filter(|a| comes_again(f, *a, m)) {
+                let dense = |d: usize| {
+                    let wide: Vec<u64> = (0..dims).map(|x| if x == d { 4 } else { 1 }).collect();
+                    f.inputs.iter().any(|r| overlap(r, v, &wide))
+                };
+                for a in rows.iter().copied().filter(|a| comes_again(f, *a, m) || dense(*a)) {
                     for sa in [2, 4].into_iter().filter(|s| *s <= f.extents[a]) {
                         side[a] = sa;
                         try_one(&side, &mut best);
@@ -327,11 +332,12 @@ fn comes_again(f: &Facts, d: usize, m: &Machine) -> bool {
 }
 
 /// Cycles for the lines that a tile of a stencil takes from beyond the first cache. Rows side by side share those of
-/// their neighbours, as long as registers hold what they load, and the hardware prefetcher tracks all of them.
+/// their neighbours, as long as registers hold what they load, unless windows have most of it in common, and the
+/// hardware prefetcher tracks all of them.
 fn neighbours(f: &Facts, m: &Machine, (v, width): (usize, u64), side: &[u64]) -> Option<f64> {
     let again: Vec<bool> = (0..side.len()).map(|d| d != v && comes_again(f, d, m)).collect();
     let rows: u64 = (0..side.len()).filter(|d| *d != v).map(|d| side[d]).product();
-    let (mut lines, mut streams, mut loaded) = (0.0, rows * f.outputs.len() as u64, 0.0);
+    let (mut lines, mut streams, mut loaded) = (0.0, rows * f.outputs.len() as u64, 0);
     for r in f.inputs.iter().filter(|r| r.shifted > 1) {
         let mut apart = 1;
         for (c, spread) in r.subscripts.iter().zip(&r.spread) {
@@ -341,9 +347,9 @@ fn neighbours(f: &Facts, m: &Machine, (v, width): (usize, u64), side: &[u64]) ->
         }
         lines += apart as f64 * side[v] as f64 * ((width * r.bytes) as f64 / m.line_bytes as f64);
         streams += apart;
-        loaded += loads(r, v, side);
+        loaded += if overlap(r, v, side) { 0 } else { r.shifted * rows * side[v] };
     }
-    let held = loaded <= m.vector_registers as f64 && streams <= STREAMS;
+    let held = loaded <= m.vector_registers && streams <= STREAMS;
     (rows == 1 || held).then_some(lines * LINE_CYCLES)
 }
 
@@ -387,19 +393,36 @@ fn from_afar(r: &Reach, v: usize, side: &[u64], f: &Facts, m: &Machine) -> bool 
 
 /// Distinct elements (vectors along the lanes) that a tile reads.
 fn loads(r: &Reach, v: usize, side: &[u64]) -> f64 {
-    let mut count = r.shifted as f64;
-    for c in &r.subscripts {
-        let span: u64 = c
-            .iter()
-            .zip(side)
-            .enumerate()
-            .filter(|x| x.0 != v)
-            .map(|(_, (c, s))| c.unsigned_abs() * (s - 1))
-            .sum();
-        count *= (span + 1) as f64;
-        if c[v] != 0 {
-            count *= side[v] as f64;
-        }
+    let vectors = r.subscripts.iter().filter(|c| c[v] != 0).map(|_| side[v] as f64).product::<f64>();
+    let tile: u64 = (0..side.len()).filter(|d| *d != v).map(|d| side[d]).product();
+    if r.shifted > 1 && tile > 1 && r.shifted * tile <= WINDOWS {
+        return distinct(r, v, side) as f64 * vectors;
     }
-    count
+    let span = |c: &Vec<i64>| {
+        let others = c.iter().zip(side).enumerate().filter(|x| x.0 != v);
+        others.map(|(_, (c, s))| c.unsigned_abs() * (s - 1)).sum::<u64>() + 1
+    };
+    r.subscripts.iter().map(|c| span(c) as f64).product::<f64>() * r.shifted as f64 * vectors
+}
+
+/// Of windows that cover so much in all, what they share is counted.
+const WINDOWS: u64 = 512;
+
+/// Whether the windows of a tile have most of what they read in common with others.
+fn overlap(r: &Reach, v: usize, side: &[u64]) -> bool {
+    let tile: u64 = (0..side.len()).filter(|d| *d != v).map(|d| side[d]).product();
+    r.shifted > 1 && 2.0 * loads(r, v, side) < (r.shifted * tile * side[v]) as f64
+}
+
+/// Elements that the windows of a tile cover together, along all dimensions but that of the lanes.
+fn distinct(r: &Reach, v: usize, side: &[u64]) -> usize {
+    let mut all: HashSet<Vec<i64>> = r.offsets.iter().cloned().collect();
+    for d in (0..side.len()).filter(|d| *d != v && r.depends(*d)) {
+        let moved = |x: &Vec<i64>, t: u64| {
+            let step = |(x, c): (&i64, &Vec<i64>)| x + c[d] * t as i64;
+            x.iter().zip(&r.subscripts).map(step).collect::<Vec<i64>>()
+        };
+        all = all.iter().flat_map(|x| (0..side[d]).map(move |t| moved(x, t))).collect();
+    }
+    all.len()
 }
