@@ -3,7 +3,7 @@
 
 use super::facts::{Facts, Reach};
 use super::lines;
-use lathe_target::Machine;
+use lathe_target::{Machine, Masks};
 use std::collections::HashSet;
 
 /// Copies that are used fewer times cost more than they give.
@@ -70,7 +70,12 @@ pub fn best(f: &Facts, m: &Machine, exact: bool, threads: u64) -> Tile {
         let width = width.min(n.next_power_of_two());
         let rows: Vec<usize> = (0..dims).filter(|d| *d != v && !f.reduced[*d] && f.extents[*d] > 1).collect();
         let vectors: &[u64] = if f.reduces { &[1, 2, 3, 4, 6, 8] } else { &[1, 2, 4] };
-        let fits = |s: u64| if apart { n.is_multiple_of(width * s) } else { s == 1 || width * s <= n };
+        // A tile may be as wide as all columns, though the last vector is partial: rows are read once then.
+        let whole = exact && f.reduces && !f.reduced[v] && m.masks != Masks::None;
+        let fits = |s: u64| match apart {
+            true => n.is_multiple_of(width * s),
+            false => s == 1 || width * s <= n || whole && s == n.div_ceil(width),
+        };
         for side_v in vectors.iter().filter(|s| fits(**s)) {
             let mut side = whole_windows(f, v, exact);
             side[v] = *side_v;
@@ -271,7 +276,9 @@ fn estimate(f: &Facts, m: &Machine, lanes: (usize, u64), side: &[u64], exact: bo
     }
     // Where windows share what they read, registers hold the smaller side, and the others pass by.
     let held = if windows(f, v).iter().any(|d| side[*d] > 1) { smallest + 1.0 } else { held.min(8.0) };
-    if f.reduces && sums + held + 1.0 > registers {
+    // Masks that are vectors take a register, too.
+    let mask = side[v] * width > f.extents[v] && m.masks == Masks::Dear && side[v] > 1;
+    if f.reduces && sums + held + 1.0 + f64::from(u8::from(mask)) > registers {
         return None;
     }
     let all = product(&|_| true);
@@ -290,6 +297,7 @@ fn estimate(f: &Facts, m: &Machine, lanes: (usize, u64), side: &[u64], exact: bo
         // Lanes are masked; of other partial tiles each index is done alone, slowly, unless copies make room.
         let partial = match rest {
             0 => 0.0,
+            _ if d == v && n == 0 => 1.0 + 0.2 / side[d] as f64,
             _ if d == v => 1.2,
             // Copies make room for a full one.
             _ if f.reduces && !f.reduced[v] && columns(f, d, side, lanes) => 1.0,
