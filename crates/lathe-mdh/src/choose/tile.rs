@@ -274,8 +274,8 @@ fn estimate(f: &Facts, m: &Machine, lanes: (usize, u64), side: &[u64], exact: bo
         let shared = (0..dims).any(|d| side[d] > 1 && !r.depends(d));
         held += if shared { count.min(product(&|d| !f.reduced[d])) } else { 1.0 };
     }
-    // Where windows share what they read, registers hold the smaller side, and the others pass by.
-    let held = if windows(f, v).iter().any(|d| side[*d] > 1) { smallest + 1.0 } else { held.min(8.0) };
+    // Where lanes run along a sum, both sides are vectors: registers hold the smaller one, and the others pass by.
+    let held = if f.reduces && f.reduced[v] { held.min(smallest + 1.0) } else { held.min(8.0) };
     // Masks that are vectors take a register, too.
     let mask = side[v] * width > f.extents[v] && m.masks == Masks::Dear && side[v] > 1;
     if f.reduces && sums + held + 1.0 + f64::from(u8::from(mask)) > registers {
