@@ -37,7 +37,13 @@ fn compare(row: &Row, new: &Function, at: &BTreeMap<String, i64>, about: &str) {
     compare_with(&module, &func, new, at, about);
 }
 
-fn compare_with(module: &Module, func: &Function, new: &Function, at: &BTreeMap<String, i64>, about: &str) {
+pub fn compare_with(
+    module: &Module,
+    func: &Function,
+    new: &Function,
+    at: &BTreeMap<String, i64>,
+    about: &str,
+) {
     let h = Homomorphism::of(module, func, None).unwrap();
     let Ok(shaped) = h.at(at) else { return };
     // Windows larger than the image have no result.

@@ -14,4 +14,5 @@ mod programs;
 mod random;
 mod reading;
 mod support;
+mod tiles;
 mod tuning;

@@ -1,0 +1,93 @@
+//! Register tiles that are chosen for what their indices share, and what they become.
+
+use crate::choosing::{compare_with, machine, transform};
+use crate::support::{example, fixed, model, module, sizes};
+use lathe_ir::{Function, Module};
+use lathe_mdh::auto::auto;
+use lathe_mdh::choose::Setting;
+use lathe_mdh::semantics::alone;
+use lathe_mdh::{Homomorphism, choose};
+use lathe_target::{Machine, Masks};
+
+/// The indices of a tile of registers and lanes, per dimension.
+fn tile(h: &Homomorphism, at: &[(&str, i64)], m: &Machine) -> Vec<u64> {
+    let cpu = model("cpu");
+    let d = choose(&h.at(&sizes(at)).unwrap(), &cpu, &Setting { machine: m, threads: 1, exact: true });
+    let registers = cpu.memories.iter().position(|m| m.space.as_deref() == Some("register")).unwrap();
+    // Threads are the first layer, memories follow.
+    let inside = &d.parts[registers + 1..];
+    (0..d.dims()).map(|k| inside.iter().map(|p| p[k].unwrap_or(1)).product()).collect()
+}
+
+/// What is chosen computes the same, where sizes are constants and where they are examples.
+fn holds(module: &Module, func: &Function, at: &[(&str, i64)], m: &Machine) {
+    let h = Homomorphism::of(module, func, None).unwrap();
+    let (func, at) = (alone(func, &h), sizes(at));
+    for (exact, threads) in [(true, 1), (true, 3), (false, 1)] {
+        let new = if exact { fixed(&func, &h.at(&at).unwrap()) } else { func.clone() };
+        let auto = auto(module, &new, &at, &Setting { machine: m, threads, exact }).unwrap();
+        let about = format!("{at:?} exact {exact}, {threads} threads\n{}", auto.strategy);
+        compare_with(module, &func, &transform(module, &new, &auto.strategy, &about), &at, &about);
+    }
+}
+
+/// A stencil of all the cells at most so far away, or of those straight ahead.
+fn stencil(reach: i64, whole: bool) -> Module {
+    let cells = (0..=2 * reach).flat_map(|a| (0..=2 * reach).map(move |b| (a, b)));
+    let taken = cells.filter(|(a, b)| whole || *a == reach || *b == reach);
+    let sum: Vec<String> = taken.map(|(a, b)| format!("x[i + {a}, j + {b}]")).collect();
+    let rim = 2 * reach;
+    let sum = sum.join(" + ");
+    module(&format!(
+        "kernel p(x: f32[N + {rim}, M + {rim}]) -> (y: f32[N, M]) {{ y[i, j] = {sum} where i in 0..N, j in 0..M }}"
+    ))
+}
+
+/// Four windows of 25 cells below each other have 40 in all; of crosses of 5, 14 are left.
+#[test]
+fn windows_that_overlap_are_side_by_side() {
+    for (reach, whole, rows) in [(2, true, 4), (1, false, 1)] {
+        let module = stencil(reach, whole);
+        let func = module.functions.get("p").unwrap();
+        let h = Homomorphism::of(&module, func, None).unwrap();
+        for name in ["x86-64-v3", "x86-64-v4"] {
+            let m = machine(name);
+            assert_eq!(tile(&h, &[("N", 896), ("M", 1096)], &m)[0], rows, "{name}, {reach} {whole}");
+            for (n, w) in [(9, 50), (4, 16), (3, 21), (1, 70)] {
+                holds(&module, func, &[("N", n), ("M", w)], &m);
+            }
+        }
+    }
+}
+
+/// Ten columns are two vectors, of which the second is partial, and rows are read once; not where lanes cannot be masked.
+#[test]
+fn columns_that_fill_no_vectors_are_one_tile() {
+    let (module, func) = example("linear_algebra", "matmul_t");
+    let h = Homomorphism::of(&module, &func, None).unwrap();
+    let at = [("I", 10), ("J", 500), ("K", 64)];
+    let m = machine("x86-64-v3");
+    // Of j, i and k.
+    assert_eq!(tile(&h, &at, &m)[..2], [6, 16]);
+    let none = Machine { masks: Masks::None, ..machine("x86-64-v3") };
+    assert_eq!(tile(&h, &at, &none)[1], 8);
+    for name in ["x86-64-v3", "x86-64-v4"] {
+        for (i, j, k) in [(10, 15, 7), (17, 13, 4), (20, 7, 9), (33, 6, 3), (9, 1, 5)] {
+            holds(&module, &func, &[("I", i), ("J", j), ("K", k)], &machine(name));
+        }
+    }
+}
+
+/// Both sides of a tile of sums along lanes are vectors: 10 results, 2 filters and a vector of the image at a time fit into 16
+/// registers, and each vector that is loaded is used more than once.
+#[test]
+fn sums_along_lanes_use_what_they_load_again() {
+    let (module, func) = example("convolution", "mcc");
+    let h = Homomorphism::of(&module, &func, None).unwrap();
+    let at = |h: i64, c: i64| [("N", 1), ("H", h), ("W", h), ("C", c), ("K", c), ("R", 3), ("S", 3)];
+    let m = machine("x86-64-v3");
+    // Of n, p, q, k, r, s and c.
+    let side = tile(&h, &at(7, 512), &m);
+    assert_eq!((side[1].max(side[2]), side[3], side[6]), (5, 2, 8), "{side:?}");
+    holds(&module, &func, &at(7, 19), &m);
+}
