@@ -14,8 +14,12 @@ const WINDOW: i64 = 3;
 /// Such a size is at most.
 const WINDOWS: i64 = 8;
 
-/// Points all over the range, at most.
-const SPREAD: u32 = 96;
+/// Points all over the range.
+const SPREAD: u32 = 84;
+
+/// Points of which all sizes are large, and as many that multiply to as much: the range itself has few of either, and they
+/// take the most time.
+const BEYOND: usize = 18;
 
 /// Points of the largest compute, about.
 const POINTS: f64 = 4e9;
@@ -52,25 +56,31 @@ pub fn windows(module: &Module, func: &Function) -> Vec<String> {
     func.sizes.iter().filter(|b| subtracted(&read, func, b.id)).map(|b| b.name.to_string()).collect()
 }
 
-/// Sizes all over the range up to the [`examples`], as many small ones as large ones; those that are given stay. The points
-/// of a Halton sequence (Halton 1960): evenly spread in every dimension, and always the same.
+/// Sizes all over the range up to the [`examples`], as many small ones as large ones; then some from an eighth of these to
+/// four times them, and some up to four times them that multiply to as much, though a few of them may be small. Sizes that
+/// are given stay. The points of a Halton sequence (Halton 1960): evenly spread in every dimension, and always the same.
 pub fn spread(module: &Module, func: &Function, given: &BTreeMap<String, i64>) -> Vec<BTreeMap<String, i64>> {
     const BASES: [u32; 8] = [2, 3, 5, 7, 11, 13, 17, 19];
     let most = examples(module, func, given);
     let windows = windows(module, func);
-    let at = |n: u32| -> BTreeMap<String, i64> {
+    let at = |n: u32, range: &dyn Fn(i64) -> (i64, i64)| -> BTreeMap<String, i64> {
         let mut bases = BASES.iter().cycle();
         let mut one = |(name, most): (&String, &i64)| {
-            let most = if windows.contains(name) { WINDOWS } else { *most };
-            let value = match given.get(name) {
-                Some(v) => *v,
-                None => ((most as f64 + 1.0).ln() * halton(n, *bases.next().unwrap_or(&2))).exp() as i64,
-            };
-            (name.clone(), value)
+            let base = *bases.next().unwrap_or(&2);
+            let (from, to) = if windows.contains(name) { (1, WINDOWS) } else { range(*most) };
+            let part = |of: f64| from as f64 * ((to as f64 + 1.0) / from as f64).powf(of);
+            (name.clone(), given.get(name).copied().unwrap_or(part(halton(n, base)) as i64))
         };
         most.iter().map(&mut one).collect()
     };
-    (1..=SPREAD).map(at).collect()
+    let (eighth, four) = (|most: i64| (most / 8).max(1), |most: i64| most * 4);
+    let product = |sizes: &BTreeMap<String, i64>| sizes.values().map(|v| *v as f64).product::<f64>();
+    let much = product(&at(0, &|most| (eighth(most), four(most))));
+    let all = (1..=SPREAD).map(|n| at(n, &|most| (1, most)));
+    let large = (1..).map(|n| at(n, &|most| (eighth(most), four(most)))).take(BEYOND);
+    let much =
+        (1..).map(|n| at(n, &|most| (1, four(most)))).take(16 * BEYOND).filter(move |s| product(s) >= much);
+    all.chain(large).chain(much.take(BEYOND)).collect()
 }
 
 /// The digits of a number behind the point, the last one first: between 0 and 1.

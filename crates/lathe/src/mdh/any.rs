@@ -1,9 +1,9 @@
 //! `auto` for sizes that are not known: versions for sizes of several shapes, and which of them is for which sizes.
 //!
 //! Decisions are made for a few examples: all sizes large, one of them small, all of them moderate. The model says what each
-//! version costs at sizes all over the range, and a decision list (Rivest, Learning Decision Lists, 1987) of at most
-//! [`MOST`] versions is made greedily: in front of what there is comes the version, with the condition on sizes, that lowers
-//! the geometric mean of the cycles most.
+//! version costs at sizes all over the range and beyond, and a decision list (Rivest, Learning Decision Lists, 1987) of at
+//! most [`MOST`] versions is made greedily, from each of them: in front of what there is comes the version, with the condition
+//! on sizes, that lowers most what is lost beside the fastest version everywhere.
 
 use super::DEFAULT_MODEL;
 use super::setting::{Setting, Wanted};
@@ -34,7 +34,7 @@ const TURNS: usize = 4;
 /// Cycles of a call besides its loops: what is faster than this makes no difference.
 const CALL: f64 = 2000.0;
 
-/// What one more version must save of the geometric mean, to be worth its code.
+/// What one more version must save on average, to be worth its code.
 const WORTH: f64 = 0.01;
 
 /// Fewer points than this are not worth several threads.
@@ -96,7 +96,7 @@ pub(super) fn any(
         points.iter().map(at).collect()
     };
     let costs = each(&versions, cost);
-    let list = decision_list(&costs, &conditions(&free, &points));
+    let list = decision_list(&losses(&costs), &conditions(&free, &points));
     let take = |(n, condition): (usize, Option<Expr>)| Version { condition, ..versions[n].clone() };
     let mut out: Vec<Version> = list.into_iter().map(take).collect();
     let notes = std::mem::take(&mut versions[0].notes);
@@ -169,7 +169,7 @@ fn conditions(free: &[&str], points: &[Sizes]) -> Vec<(Set, Expr)> {
         if free.len() > 1
             && let Some(all) = product(free)
         {
-            for limit in (3..13).map(|e| 1 << (2 * e)) {
+            for limit in (3..15).map(|e| 1 << (2 * e)) {
                 let of = |p: &Sizes| free.iter().map(|n| p[*n] as f64).product();
                 single.push((holding(&of, op, limit), compare(op, all.clone(), limit)));
             }
@@ -193,18 +193,37 @@ fn conditions(free: &[&str], points: &[Sizes]) -> Vec<(Set, Expr)> {
     out
 }
 
-/// Versions by their number, each with its condition, the last without one; `costs` has the logarithm of the cycles of
-/// every version at every point.
-fn decision_list(costs: &[Vec<f64>], conditions: &[(Set, Expr)]) -> Vec<(usize, Option<Expr>)> {
+/// What each version loses at each point beside the fastest one there, of the logarithm of the cycles of every version at
+/// every point. To be many times slower at a few points is worse than to be a little slower at many.
+fn losses(costs: &[Vec<f64>]) -> Vec<Vec<f64>> {
     let points = costs.first().map_or(0, Vec::len);
-    let total = |v: usize| costs[v].iter().sum::<f64>();
-    let default = (0..costs.len()).min_by(|a, b| total(*a).total_cmp(&total(*b))).unwrap_or_default();
-    let mut now = costs[default].clone();
+    let least: Vec<f64> =
+        (0..points).map(|p| costs.iter().map(|c| c[p]).fold(f64::INFINITY, f64::min)).collect();
+    let loss = |(cost, least): (&f64, &f64)| (cost - least) + (cost - least).powi(2);
+    costs.iter().map(|c| c.iter().zip(&least).map(loss).collect()).collect()
+}
+
+/// Versions by their number, each with its condition, the last without one; `losses` says what every version loses at every
+/// point.
+fn decision_list(losses: &[Vec<f64>], conditions: &[(Set, Expr)]) -> Vec<(usize, Option<Expr>)> {
+    let from = |default| list_before(default, losses, conditions);
+    let all = (0..losses.len()).map(from);
+    all.min_by(|a, b| a.0.total_cmp(&b.0)).map(|best| best.1).unwrap_or_default()
+}
+
+/// What is put in front of one version, and what is lost in all, with what versions must be worth.
+fn list_before(
+    default: usize,
+    losses: &[Vec<f64>],
+    conditions: &[(Set, Expr)],
+) -> (f64, Vec<(usize, Option<Expr>)>) {
+    let mut now = losses[default].clone();
+    let points = now.len();
     let mut out = vec![(default, None)];
     while out.len() < MOST {
         let mut found: Option<(f64, usize, usize)> = None;
-        for (v, cost) in costs.iter().enumerate() {
-            let gains: Vec<f64> = now.iter().zip(cost).map(|(a, b)| a - b).collect();
+        for (v, loss) in losses.iter().enumerate() {
+            let gains: Vec<f64> = now.iter().zip(loss).map(|(a, b)| a - b).collect();
             for (c, (set, _)) in conditions.iter().enumerate() {
                 let gain = (0..points).filter(|p| set >> p & 1 == 1).map(|p| gains[p]).sum();
                 if found.is_none_or(|f| gain > f.0) {
@@ -215,12 +234,13 @@ fn decision_list(costs: &[Vec<f64>], conditions: &[(Set, Expr)]) -> Vec<(usize, 
         let Some((_, v, c)) = found.filter(|f| f.0 > WORTH * points as f64) else { break };
         for (p, now) in now.iter_mut().enumerate() {
             if conditions[c].0 >> p & 1 == 1 {
-                *now = costs[v][p];
+                *now = losses[v][p];
             }
         }
         out.insert(0, (v, Some(conditions[c].1.clone())));
     }
-    out
+    let versions = WORTH * (points * out.len()) as f64;
+    (now.iter().sum::<f64>() + versions, out)
 }
 
 #[cfg(test)]
