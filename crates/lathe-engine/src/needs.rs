@@ -6,7 +6,7 @@ use crate::checks::check_table;
 use crate::codes;
 use crate::feature::{Capabilities, Feature, Form, Statement, Through};
 use lathe_diagnostics::{Diagnostic, Places};
-use lathe_ir::lower::{InScan, Unsupported, storage};
+use lathe_ir::lower::{self, Unsupported, storage};
 use lathe_ir::stmt::{AccessMode, Effects, MemoryOrder};
 use lathe_ir::{
     Access, Arg, BufId, Buffer, Executor, Expr, ExprKind, Function, Loop, Module, Name, ParamKind, Stmt,
@@ -287,7 +287,7 @@ impl Needs<'_> {
         }
         let in_order = matches!(l.exec, Executor::InScan(_));
         if in_order {
-            if let Err(why) = InScan::of(l, width) {
+            if let Err(why) = lower::in_order(l, width) {
                 let what = format!("loop `{name}`, whose lanes combine in order: {why}");
                 self.note(Form::FreeScan, what, None, places);
             }

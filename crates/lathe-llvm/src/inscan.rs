@@ -5,21 +5,24 @@ use crate::emit::{Emitter, Lanes, Result, unsupported};
 use crate::ir::{Ir, Value};
 use crate::value::Leaf;
 use lathe_diagnostics::Places;
-use lathe_ir::lower::InScan;
-use lathe_ir::{Loop, Reduce, ReduceOp, Scalar};
+use lathe_ir::lower::{InScan, Recurrence};
+use lathe_ir::visit;
+use lathe_ir::{Access, BinOp, Loop, Reduce, ReduceOp, Scalar, build};
+use std::collections::HashMap;
 
 pub fn run(e: &mut Emitter, l: &Loop, width: u32, places: &Places) -> Result<()> {
     let what = |why: &str| format!("loop `{}`, whose lanes combine in order, because {why}", l.binder.name);
-    let s = InScan::parts(l, width).map_err(|why| unsupported(&what(why), places))?;
+    let recurrence = Recurrence::parts(l);
+    let scan = || InScan::parts(l, width).map_err(|why| unsupported(&what(why), places));
     if e.frame.lanes.is_some() {
         return Err(unsupported(&what("it is inside a vector loop"), places).help("vectorize one of the two"));
     }
+    if let Some(r) = recurrence {
+        return stored(e, l, &r, width, places);
+    }
+    let s = scan()?;
     let ir = e.ir;
-    let lo = e.uniform(&l.lo, "the first iteration", places)?;
-    e.frame.lanes =
-        Some(Lanes { width, mask: None, first: Some(i64::from(width)), count: None, maybe_empty: false });
-    e.frame.vars.insert(l.binder.id, Leaf::Linear { base: lo, step: 1 });
-    e.forget();
+    enter(e, l, width, places)?;
     let place = e.place(&s.reduce.targets[0])?;
     let before = e.load_place(&place);
     let added = e.scalar(&s.reduce.values[0])?.at(ir, Some(width));
@@ -34,6 +37,57 @@ pub fn run(e: &mut Emitter, l: &Loop, width: u32, places: &Places) -> Result<()>
     e.frame.lanes = None;
     out?;
     e.store_place(&place, &vec![after], false);
+    Ok(())
+}
+
+/// The iterations of a loop become lanes.
+fn enter(e: &mut Emitter, l: &Loop, width: u32, places: &Places) -> Result<()> {
+    let lo = e.uniform(&l.lo, "the first iteration", places)?;
+    e.frame.lanes =
+        Some(Lanes { width, mask: None, first: Some(i64::from(width)), count: None, maybe_empty: false });
+    e.frame.vars.insert(l.binder.id, Leaf::Linear { base: lo, step: 1 });
+    e.forget();
+    Ok(())
+}
+
+/// What each iteration stores takes in what the one before did: by doubling among the lanes, from what was stored before them at last,
+/// so that little waits for it.
+fn stored(e: &mut Emitter, l: &Loop, r: &Recurrence, width: u32, places: &Places) -> Result<()> {
+    let (ir, ty) = (e.ir, crate::expr::scalar_type(r.value)?);
+    let (number, lanes) = (|n: i64| ir.int(ty.bytes() as u32 * 8, n), Some(width));
+    let types = [r.store.target.elem.clone()];
+    let most = if r.op == BinOp::Max { ReduceOp::Max } else { ReduceOp::Min };
+    let both = |e: &mut Emitter, op: &ReduceOp, a: Value, b: Value| -> Result<Value> {
+        let all = e.reduce(op, &types, &[vec![Leaf::Varying(a)]], &[vec![Leaf::Varying(b)]])?;
+        let leaf = all.first().and_then(|v| v.first()).copied();
+        Ok(leaf.ok_or_else(|| crate::emit::defect("an operator without a result"))?.at(ir, lanes))
+    };
+    let first = HashMap::from([(l.binder.id, l.lo.clone())]);
+    let before = Access {
+        indices: r.before.indices.iter().map(|i| visit::substitute(i, &first)).collect(),
+        ..r.before.clone()
+    };
+    let before = e.scalar(&build::load(before))?.at(ir, lanes);
+    enter(e, l, width, places)?;
+    let mut v = e.scalar(r.value)?.at(ir, lanes);
+    let mut by = 1;
+    while by < width {
+        let shifted = ir.shift_in(ir.splat_const(number(r.least), lanes), v, by, width);
+        let added = ir.splat_const(number(r.step * i64::from(by)), lanes);
+        let shifted = both(e, &ReduceOp::Sum, shifted, added)?;
+        v = both(e, &most, v, shifted)?;
+        by *= 2;
+    }
+    // At least what all lanes are: sums from there on stay in the type.
+    let next = both(e, &ReduceOp::Sum, before, ir.splat_const(number(r.step), lanes))?;
+    let next = both(e, &most, next, ir.splat_const(number(r.least), lanes))?;
+    let mut far: Vec<Value> = (0..i64::from(width)).map(|k| number(r.step * k)).collect();
+    let next = both(e, &ReduceOp::Sum, next, ir.vector(&mut far))?;
+    v = both(e, &most, v, next)?;
+    let place = e.place(&r.store.target)?;
+    e.store_place(&place, &vec![Leaf::Varying(v)], false);
+    e.frame.lanes = None;
+    e.forget();
     Ok(())
 }
 

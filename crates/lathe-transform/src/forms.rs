@@ -5,7 +5,7 @@ use crate::failing::may_fail;
 use crate::runs::runs_kept;
 use crate::search::same_search;
 use lathe_analysis::Change;
-use lathe_ir::lower::inscan::InScan;
+use lathe_ir::lower;
 use lathe_ir::visit::{Path, loads_of, map_stmts};
 use lathe_ir::{
     Access, BinOp, Executor, Expr, ExprKind, Function, Label, Loop, Module, Reduce, ReduceOp, Stmt, StmtKind,
@@ -90,7 +90,7 @@ fn serial(f: &Function) -> Result<Function, String> {
         }) else {
             return s;
         };
-        if let Err(why) = InScan::of(l, width) {
+        if let Err(why) = lower::in_order(l, width) {
             wrong = Some(format!("the lanes of `{}` cannot combine in order: {why}", l.binder.name));
         }
         s.with_kind(StmtKind::Loop(Loop { exec: Executor::Serial, ..l.clone() }))

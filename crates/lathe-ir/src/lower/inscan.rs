@@ -9,6 +9,7 @@ use crate::build::{add, index, load, var};
 use crate::expr::{Access, Expr, ExprKind, View};
 use crate::func::Function;
 use crate::ids::{Binder, BufId, VarId};
+use crate::lower::recurrence::Recurrence;
 use crate::module::Module;
 use crate::ops::{BinOp, ReduceOp, UnOp};
 use crate::reduce;
@@ -123,6 +124,11 @@ fn tells_apart(e: &Expr, v: VarId) -> bool {
 /// doubling, then the iterations in order. `None`: the loop is none, or the operator is not defined on its type.
 pub fn expand(module: &Module, l: &Loop, next_id: &mut u32) -> Option<Stmt> {
     let Executor::InScan(width) = l.exec else { return None };
+    if Recurrence::parts(l).is_some() {
+        // The order of the iterations is all that it means.
+        let serial = Loop { exec: Executor::Serial, ..l.clone() };
+        return Some(Stmt::new(StmtKind::Loop(serial), l.body.places().clone()));
+    }
     let s = InScan::of(l, width).ok()?;
     let places = l.body.places();
     let lane = |k: u32| HashMap::from([(l.binder.id, add(l.lo.clone(), index(i64::from(k))))]);

@@ -3,11 +3,25 @@
 
 pub mod address;
 pub mod inscan;
+pub mod recurrence;
 
 pub use address::{Laid, Storage, laid, part, physical, resolve, storage};
 pub use inscan::InScan;
+pub use recurrence::Recurrence;
 
 use lathe_diagnostics::Places;
+
+/// Whether the lanes of a loop may combine in order.
+///
+/// # Errors
+/// Why they may not.
+pub fn in_order(l: &crate::stmt::Loop, width: u32) -> Result<(), &'static str> {
+    // A loop that stores only has no running value.
+    match Recurrence::parts(l) {
+        Some(_) => Recurrence::of(l, width).map(|_| ()),
+        None => InScan::of(l, width).map(|_| ()),
+    }
+}
 
 /// A construct that no CPU engine supports; engines turn it into their own diagnostics.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -279,7 +279,7 @@ impl Verifier<'_> {
             self.wrong(codes::VECTOR_WIDTH, [format!("the loop `{}` has no lanes", l.binder.name).into()]);
         }
         if let Executor::InScan(width) = l.exec
-            && let Err(why) = crate::lower::InScan::of(l, width)
+            && let Err(why) = crate::lower::in_order(l, width)
         {
             let text = format!("the lanes of the loop `{}` cannot combine in order: {why}", l.binder.name);
             self.wrong(codes::LANES_IN_ORDER, [text.into()]);

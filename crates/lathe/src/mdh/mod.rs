@@ -27,6 +27,7 @@ mod patterns;
 mod pictures;
 mod pivots;
 mod raise;
+mod recurrences;
 mod reductions;
 mod setting;
 mod siblings;

@@ -5,7 +5,7 @@ use super::affine::{CHECK, WITH_THREADS, affine, fused};
 use super::candidates::{STEPS, Word, arguments, has, in_time, reduces};
 use super::made::{Made, label};
 use super::setting::Setting;
-use super::{blocked, columns, interior, layouts, neighbours, pivots, sums};
+use super::{blocked, columns, interior, layouts, neighbours, pivots, recurrences, sums};
 use crate::applied::Version;
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::interp::evaluate;
@@ -236,6 +236,7 @@ fn best(
         offer(sums::others_in_lanes(set, &made, path).map(|m| fused(set, m, path)));
         offer(Some(made));
     }
+    offer(recurrences::in_lanes(set, whole, path));
     let together = lathe_analysis::within_work(CHECK[0], || neighbours::together(set, whole, path));
     if let Some(made) = together {
         let made = sums::in_lanes(set, &made, path).unwrap_or(made);
