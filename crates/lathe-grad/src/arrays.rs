@@ -2,7 +2,7 @@
 
 use crate::expr::{load_of, zero};
 use lathe_ir::build::{cast, index, var};
-use lathe_ir::visit::{loads_of, vars_of, walk};
+use lathe_ir::visit::{for_each_load, vars_of, walk};
 use lathe_ir::{
     Access, BufId, Buffer, Combine, Compute, Dim, Expr, Function, Label, Scalar, Stmt, StmtKind, Store,
     VarId, View,
@@ -101,5 +101,7 @@ pub fn allocated(
 
 /// Arrays that an expression reads.
 pub fn buffers_of(e: &Expr) -> impl Iterator<Item = BufId> {
-    loads_of(e).into_iter().filter_map(|a| a.view.buffer())
+    let mut out = Vec::new();
+    for_each_load(e, &mut |a| out.extend(a.view.buffer()));
+    out.into_iter()
 }

@@ -248,17 +248,22 @@ impl Expr {
         }
     }
 
-    /// Direct subexpressions, subscripts of loads included, in order.
+    /// Direct subexpressions, in the order of [`Expr::for_each_child`].
     pub fn children(&self) -> Vec<&Expr> {
+        let mut out = Vec::new();
+        self.for_each_child(&mut |e| out.push(e));
+        out
+    }
+
+    /// Gives every direct subexpression, subscripts of loads included, in order.
+    pub fn for_each_child<'a>(&'a self, f: &mut dyn FnMut(&'a Expr)) {
         match self.kind() {
-            ExprKind::Bool(_) | ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Var(_) => vec![],
-            ExprKind::Unary(_, a) | ExprKind::Cast(a) | ExprKind::Bitcast(a) | ExprKind::Field(a, _) => {
-                vec![a]
-            }
-            ExprKind::Binary(_, a, b) => vec![a, b],
-            ExprKind::Select(c, a, b) => vec![c, a, b],
-            ExprKind::Math(_, es) | ExprKind::Aggregate(es) | ExprKind::Call(_, es) => es.iter().collect(),
-            ExprKind::Load(a) | ExprKind::Address(a) => a.exprs(),
+            ExprKind::Bool(_) | ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Var(_) => {}
+            ExprKind::Unary(_, a) | ExprKind::Cast(a) | ExprKind::Bitcast(a) | ExprKind::Field(a, _) => f(a),
+            ExprKind::Binary(_, a, b) => [a, b].into_iter().for_each(f),
+            ExprKind::Select(c, a, b) => [c, a, b].into_iter().for_each(f),
+            ExprKind::Math(_, es) | ExprKind::Aggregate(es) | ExprKind::Call(_, es) => es.iter().for_each(f),
+            ExprKind::Load(a) | ExprKind::Address(a) => a.for_each_expr(f),
         }
     }
 }
@@ -333,8 +338,9 @@ impl Access {
 
     /// The same access of other expressions, in the order of [`Access::for_each_expr`].
     pub fn map_exprs(&self, f: &mut dyn FnMut(&Expr) -> Expr) -> Access {
-        let view = self.view.map_exprs(f);
-        Access { view, indices: self.indices.iter().map(f).collect(), ..self.clone() }
+        let (view, indices) = (self.view.map_exprs(f), self.indices.iter().map(f).collect());
+        let (elem, places) = (self.elem.clone(), self.places.clone());
+        Access { view, indices, elem, status: self.status.clone(), places }
     }
 
     /// The same access of other expressions, as many as [`Access::exprs`] gives.
@@ -389,9 +395,7 @@ pub fn walk_expr(e: &Expr, f: &mut impl FnMut(&Expr)) {
     fn go(e: &Expr, seen: &mut FxHashSet<usize>, f: &mut impl FnMut(&Expr)) {
         if seen.insert(e.address()) {
             f(e);
-            for c in e.children() {
-                go(c, seen, f);
-            }
+            e.for_each_child(&mut |c| go(c, seen, f));
         }
     }
     // Most are leaves, which need no table.

@@ -122,12 +122,17 @@ pub fn vars_of(e: &Expr) -> HashSet<VarId> {
 /// Every load in an expression, loads in subscripts included.
 pub fn loads_of(e: &Expr) -> Vec<Access> {
     let mut out = Vec::new();
+    for_each_load(e, &mut |a| out.push(a.clone()));
+    out
+}
+
+/// Gives every load in an expression, loads in subscripts included.
+pub fn for_each_load(e: &Expr, f: &mut impl FnMut(&Access)) {
     walk_expr(e, &mut |x| {
         if let ExprKind::Load(a) = x.kind() {
-            out.push(a.clone());
+            f(a);
         }
     });
-    out
 }
 
 /// The buffers that a statement or what it holds makes.

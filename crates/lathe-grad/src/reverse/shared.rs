@@ -7,7 +7,7 @@ use super::tape::{End, Tape};
 use crate::node::{Around, ScopeId};
 use lathe_ir::build::{add, floor_div, index, load, lt, mul, sub, var};
 use lathe_ir::visit::{map_accesses, substitute, vars_of};
-use lathe_ir::{Access, Combine, Dim, Expr, Stmt, VarId, View};
+use lathe_ir::{Access, BufId, Combine, Dim, Expr, Stmt, VarId, View};
 use lathe_poly::Linear;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -36,7 +36,7 @@ impl Inner {
 impl Reverse<'_> {
     /// The reverse sweep with as few tapes of the outermost scope as keep what it reads.
     pub fn with_shared_tapes(&mut self, back: Stmt) -> Stmt {
-        let mut back = back;
+        let mut served = Vec::new();
         let mut n = 0;
         while n < self.tapes.len() {
             let found = match self.tapes[n].ends.is_empty() {
@@ -47,15 +47,15 @@ impl Reverse<'_> {
                 n += 1;
                 continue;
             };
-            back = read_from(&back, &self.tapes[n], &self.tapes[by], &way);
-            if let Some(end) = way.end {
+            if let Some(end) = way.end.clone() {
                 self.tapes[by].lengthen(end);
             }
-            self.tapes.remove(n);
+            let by = self.tapes[by].buffer.id;
+            served.push(Served { tape: self.tapes.remove(n), by, way });
             // What could not be served by this tape may be served by what served it.
             n = 0;
         }
-        back
+        read_from(&back, &served)
     }
 
     /// A tape that keeps the values of another one, and how.
@@ -291,28 +291,49 @@ fn is_within(at: &Linear, d: &Dim, over: &Inner) -> bool {
     at_least(&ends.0, &d.lo) && at_least(&sub(d.hi.clone(), index(1)), &ends.1)
 }
 
-/// A sweep that reads tape `a` instead of `b`.
-fn read_from(back: &Stmt, b: &Tape, a: &Tape, way: &Way) -> Stmt {
-    let number = usize::from(b.counted.is_some());
-    let loops = b.site.loops[b.box_from()..].iter().map(|l| (l.binder.clone(), l.lo.clone(), l.step));
-    let dims = b.dims.iter().map(|d| (d.binder.clone(), d.lo.clone(), 1));
-    let place: Vec<_> = loops.chain(dims).collect();
+/// A tape that another one serves.
+struct Served {
+    tape: Tape,
+    by: BufId,
+    way: Way,
+}
+
+/// A sweep that reads those tapes that serve others. One that serves may be served by one that comes later.
+fn read_from(back: &Stmt, served: &[Served]) -> Stmt {
+    if served.is_empty() {
+        return back.clone();
+    }
     map_accesses(back, &mut |x| {
-        if x.view != View::Buffer(b.buffer.id) {
-            return None;
+        let mut out: Option<Access> = None;
+        for s in served {
+            let x = out.as_ref().unwrap_or(x);
+            if x.view == View::Buffer(s.tape.buffer.id) {
+                out = Some(s.read(x));
+            }
         }
+        out
+    })
+}
+
+impl Served {
+    /// An element of the tape as one of that which serves it.
+    fn read(&self, x: &Access) -> Access {
+        let b = &self.tape;
+        let number = usize::from(b.counted.is_some());
+        let loops = b.site.loops[b.box_from()..].iter().map(|l| (&l.binder, &l.lo, l.step));
+        let dims = b.dims.iter().map(|d| (&d.binder, &d.lo, 1));
         // The variables of the place, from the subscripts: bounds may have variables of loops further out.
         let mut here: HashMap<VarId, Expr> = HashMap::new();
-        for ((v, lo, step), i) in place.iter().zip(&x.indices[number..]) {
-            let value = add(substitute(lo, &here), mul(i.clone(), index(*step)));
+        for ((v, lo, step), i) in loops.chain(dims).zip(&x.indices[number..]) {
+            let value = add(substitute(lo, &here), mul(i.clone(), index(step)));
             here.insert(v.id, Linear::of(&value).to_expr());
         }
-        let indices = way.subscripts.iter().enumerate().map(|(n, i)| match &way.end {
-            _ if n < way.same => x.indices[n].clone(),
+        let indices = self.way.subscripts.iter().enumerate().map(|(n, i)| match &self.way.end {
+            _ if n < self.way.same => x.indices[n].clone(),
             Some(end) if n == end.position => add(x.indices[n].clone(), index(1)),
             _ => Linear::of(&substitute(i, &here)).to_expr(),
         });
         let indices = indices.collect();
-        Some(Access { view: View::Buffer(a.buffer.id), indices, ..x.clone() })
-    })
+        Access { view: View::Buffer(self.by), indices, ..x.clone() }
+    }
 }

@@ -1,7 +1,7 @@
 //! Which elements statements touch: beside the points of a map, or among them.
 
-use super::Line;
-use lathe_ir::visit::{loads_of, walk};
+use super::{Line, loads_from};
+use lathe_ir::visit::walk;
 use lathe_ir::{Access, BufId, Compute, Dim, Expr, Stmt};
 use lathe_poly::Linear;
 
@@ -54,11 +54,10 @@ fn beyond(x: &Expr, y: &Expr, dims: &[Dim]) -> bool {
 
 /// The elements of an array that a statement itself touches; none if it touches it as a whole.
 fn touched(s: &Stmt, b: BufId) -> Option<Vec<Access>> {
-    let mut all: Vec<Access> = s.exprs().into_iter().flat_map(loads_of).collect();
+    let mut all: Vec<Access> = s.exprs().into_iter().flat_map(|e| loads_from(e, b)).collect();
     for (t, _) in s.touches().iter().filter(|t| t.0.buffer() == Some(b)) {
         all.push(t.element()?.clone());
     }
-    all.retain(|a| a.view.buffer() == Some(b));
     Some(all)
 }
 

@@ -56,9 +56,12 @@ struct Merged {
 /// A map that reads its own elements, together with the earlier one that writes them.
 fn into(all: &[Line], touched: &[HashSet<BufId>], n: usize, c: &Compute) -> Option<Merged> {
     let b = c.targets.first()?.view.buffer()?;
+    if c.update.is_some() || loads_from(&c.values[0], b).is_empty() {
+        return None;
+    }
     let c = centred(c)?;
     let own = |c: &Compute| loads_from(&c.values[0], b).iter().all(|a| a.indices == c.targets[0].indices);
-    if c.update.is_some() || loads_from(&c.values[0], b).is_empty() || !own(&c) {
+    if !own(&c) {
         return None;
     }
     let among = |m: usize, c: &Compute| touched[m].contains(&b) && !apart(&all[m], b, c);

@@ -20,8 +20,8 @@ mod share;
 mod short;
 mod together;
 
-use crate::arrays::{touched, written};
-use lathe_ir::visit::loads_of;
+use crate::arrays::{buffers_of, touched, written};
+use lathe_ir::visit::{for_each_load, loads_of};
 use lathe_ir::{
     Access, BufId, Buffer, Combine, Compute, Dim, Expr, Function, Name, Stmt, StmtKind, VarId, View, visit,
 };
@@ -73,7 +73,7 @@ fn named_apart(body: &Stmt, func: &Function) -> Stmt {
 
 /// What a statement itself touches, without those within it.
 fn touches(s: &Stmt) -> impl Iterator<Item = BufId> {
-    let read = s.exprs().into_iter().flat_map(loads_of).filter_map(|a| a.view.buffer());
+    let read = s.exprs().into_iter().flat_map(buffers_of);
     let all: Vec<BufId> = s.touches().iter().filter_map(|t| t.0.buffer()).chain(read).collect();
     all.into_iter()
 }
@@ -228,5 +228,7 @@ fn same_range(a: &Dim, b: &Dim) -> bool {
 }
 
 fn loads_from(e: &Expr, b: BufId) -> Vec<Access> {
-    loads_of(e).into_iter().filter(|a| a.view.buffer() == Some(b)).collect()
+    let mut out = Vec::new();
+    for_each_load(e, &mut |a| out.extend((a.view.buffer() == Some(b)).then(|| a.clone())));
+    out
 }
