@@ -26,7 +26,7 @@ pub fn taken(all: &mut Vec<Line>, new: Cotangents, next: &mut u32) {
 
 /// A multiple of a product.
 #[derive(Clone)]
-struct Term {
+pub(super) struct Term {
     coefficient: f64,
     /// Factors, and whether they divide.
     factors: Vec<(Expr, bool)>,
@@ -36,7 +36,7 @@ struct Term {
 const MAX: usize = 16;
 
 impl Term {
-    fn of(e: &Expr, coefficient: f64) -> Term {
+    pub(super) fn of(e: &Expr, coefficient: f64) -> Term {
         let mut term = Term { coefficient, factors: Vec::new() };
         term.take(e, false);
         term
@@ -67,7 +67,19 @@ impl Term {
         self.factors.len() == left.len() && self.factors.iter().all(|f| without(&mut left, f))
     }
 
-    fn value(&self, like: &Expr) -> Option<Expr> {
+    /// What is left of it where another one is taken out.
+    pub(super) fn divided_by(mut self, other: &Term) -> Option<Term> {
+        let all = other.factors.iter().all(|f| without(&mut self.factors, f));
+        self.coefficient /= other.coefficient;
+        (all && !other.factors.is_empty() && self.coefficient.is_finite()).then_some(self)
+    }
+
+    pub(super) fn times(mut self, e: Expr) -> Term {
+        self.factors.insert(0, (e, false));
+        self
+    }
+
+    pub(super) fn value(&self, like: &Expr) -> Option<Expr> {
         let over = self.factors.iter().filter(|f| !f.1).map(|f| f.0.clone()).reduce(mul);
         let number = || Some(float(like.ty().scalar()?, self.coefficient.abs()));
         let over = match over {

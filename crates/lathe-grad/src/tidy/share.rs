@@ -159,7 +159,7 @@ fn in_terms(o: &Compute, value: &Expr) -> HashSet<Expr> {
 }
 
 /// Dimensions as others with the same ranges, each as one of its own, in all ways.
-fn among(dims: &[lathe_ir::Dim], others: &[lathe_ir::Dim]) -> Vec<HashMap<VarId, Expr>> {
+pub(super) fn among(dims: &[lathe_ir::Dim], others: &[lathe_ir::Dim]) -> Vec<HashMap<VarId, Expr>> {
     let Some((first, rest)) = dims.split_first() else { return vec![HashMap::new()] };
     let mut out = Vec::new();
     for (n, o) in others.iter().enumerate().filter(|o| same_range(first, o.1)) {
