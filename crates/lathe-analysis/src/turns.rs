@@ -44,8 +44,6 @@ fn around<'a>(env: &'a Env, scope: &'a Name) -> impl Iterator<Item = bool> + 'a 
 }
 
 fn update<'a>(leaf: &Leaf<'a>) -> Option<&'a Atomic> {
-    match leaf.stmt.kind() {
-        StmtKind::Atomic(x) if x.order == MemoryOrder::InOrder => Some(x),
-        _ => None,
-    }
+    let StmtKind::Atomic(x) = leaf.stmt.kind() else { return None };
+    Some(x).filter(|x| x.order == MemoryOrder::InOrder)
 }
