@@ -92,11 +92,12 @@ fn tests_are_run_in_machine_code() {
 fn every_step_is_explained() {
     let f = Folder::new();
     f.write("f.lathe", DOUBLE);
-    let d = f.ok("explain f.lathe");
+    let d = f.ok("explain f.lathe --strategy fast");
     assert!(d.stdout.contains("tile(") && d.stdout.contains("by-rule:"), "{}", d.stdout);
     let d = f.ok("explain f.lathe --strategy fast --diff");
     assert!(d.stdout.contains("       + ") && d.stdout.contains("       - "), "{}", d.stdout);
-    let v: Value = serde_json::from_str(&f.ok("explain f.lathe --json").stdout).expect("JSON");
+    let v: Value =
+        serde_json::from_str(&f.ok("explain f.lathe --strategy fast --json").stdout).expect("JSON");
     assert_eq!((&v["kernel"], &v["strategy"]), (&"f".into(), &"fast".into()));
     let steps = v["versions"][0]["steps"].as_array().expect("steps");
     assert!(steps.iter().any(|s| s["rule"] == "tile" && s["obligations"].is_array()), "{steps:?}");
@@ -109,15 +110,15 @@ fn code_is_emitted_in_every_form() {
     for (form, has) in
         [("tree", "func f"), ("llvm", "define"), ("asm", ".text"), ("c", "int32_t f("), ("header", "#ifndef")]
     {
-        let d = f.ok(&format!("emit f.lathe --to {form}"));
+        let d = f.ok(&format!("emit f.lathe --strategy fast --to {form}"));
         assert!(d.stdout.contains(has) && d.stderr.is_empty(), "{form}: {}{}", d.stdout, d.stderr);
-        f.ok(&format!("emit f.lathe --to {form} -o out.{form}"));
+        f.ok(&format!("emit f.lathe --strategy fast --to {form} -o out.{form}"));
         assert_eq!(f.read(&format!("out.{form}")), d.stdout, "{form}");
     }
-    f.ok("emit f.lathe --to object -o f.o");
+    f.ok("emit f.lathe --strategy fast --to object -o f.o");
     assert!(std::fs::read(f.path("f.o")).expect("an object").len() > 100);
     assert!(f.read("f.h").contains("LATHE_ABI") && f.path("out.h").exists());
-    assert!(f.ok("emit f.lathe --to tree --specialize -D N=40").stdout.contains("f32[40]"));
+    assert!(f.ok("emit f.lathe --strategy fast --to tree --specialize -D N=40").stdout.contains("f32[40]"));
 }
 
 #[test]

@@ -70,11 +70,12 @@ pub fn best(f: &Facts, m: &Machine, exact: bool, threads: u64) -> Tile {
         let width = width.min(n.next_power_of_two());
         let rows: Vec<usize> = (0..dims).filter(|d| *d != v && !f.reduced[*d] && f.extents[*d] > 1).collect();
         let vectors: &[u64] = if f.reduces { &[1, 2, 3, 4, 6, 8] } else { &[1, 2, 4] };
-        // A tile may be as wide as all columns, though the last vector is partial: rows are read once then.
+        // A tile may be as wide as all columns, though the last vector is partial: rows are read once then. Many vectors
+        // would leave registers for too few rows.
         let whole = exact && f.reduces && !f.reduced[v] && m.masks != Masks::None;
         let fits = |s: u64| match apart {
             true => n.is_multiple_of(width * s),
-            false => s == 1 || width * s <= n || whole && s == n.div_ceil(width),
+            false => s == 1 || width * s <= n || whole && s <= 3 && s == n.div_ceil(width),
         };
         for side_v in vectors.iter().filter(|s| fits(**s)) {
             let mut side = whole_windows(f, v, exact);
