@@ -426,7 +426,7 @@ def as_convolution(n, h, w, c, k, r, s, stride):
         f[...] = ins[1].transpose(0, 5, 1, 2, 3, 4)
         out = aligned((n, 4, p, q, k, 4), np.float32)
         call, _ = onednn_conv(4 * n, h, w, 4 * c, 4 * k, r, s, stride)((image, f), (out,), threads)
-        call.keep = image, f
+        call.keep = image, f, out
         return call, lambda: out.transpose(0, 2, 3, 4, 1, 5)
     return make
 
