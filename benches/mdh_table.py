@@ -10,16 +10,20 @@ COARSE = 10
 
 def judged(results):
     """The rows without rivals that are not held to their instruction set, which is seen where one is faster than its arithmetic in the
-    best of the machine's rows, since a neighbour may have disturbed one of them; and with ratios of least times where a rival is
+    best of the rows of that run, since a neighbour may have disturbed one of them, and machines of one name have their own clocks; and with ratios of least times where a rival is
     unsteady: most of its rounds take more than twice its least time, which would win."""
     held = [r for r in results["rows"].values() if r.get("instructions") == "AVX2" and r["unit"] == "GFLOP/s"]
     peaks = {}
     for r in held:
-        key = (r["machine"], r["threads"])
+        key = run_of(r)
         peaks[key] = max(peaks.get(key, 0), r["peak"])
     free = {n for r in held for n, c in r["candidates"].items()
-            if not n.startswith("lathe") and c["rate"] > 1.05 * peaks[r["machine"], r["threads"]]}
+            if not n.startswith("lathe") and c["rate"] > 1.05 * peaks[run_of(r)]}
     return {k: least(without(r, free if r.get("instructions") == "AVX2" and r["unit"] == "GFLOP/s" else ())) for k, r in results["rows"].items()}
+
+
+def run_of(r):
+    return r["machine"], r["commit"], r["threads"]
 
 
 def without(r, rivals):
