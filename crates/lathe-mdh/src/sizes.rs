@@ -75,11 +75,11 @@ pub fn spread(module: &Module, func: &Function, given: &BTreeMap<String, i64>) -
     };
     let (eighth, four) = (|most: i64| (most / 8).max(1), |most: i64| most * 4);
     let product = |sizes: &BTreeMap<String, i64>| sizes.values().map(|v| *v as f64).product::<f64>();
-    let much = product(&at(0, &|most| (eighth(most), four(most))));
+    let least = product(&at(0, &|most| (eighth(most), four(most))));
     let all = (1..=SPREAD).map(|n| at(n, &|most| (1, most)));
     let large = (1..).map(|n| at(n, &|most| (eighth(most), four(most)))).take(BEYOND);
-    let much =
-        (1..).map(|n| at(n, &|most| (1, four(most)))).take(16 * BEYOND).filter(move |s| product(s) >= much);
+    let thin = (1..).map(|n| at(n, &|most| (1, four(most))));
+    let much = thin.take(16 * BEYOND).filter(move |s| product(s) >= least);
     all.chain(large).chain(much.take(BEYOND)).collect()
 }
 
