@@ -159,7 +159,7 @@ def versions():
             return "(not there)"
     cargo = open(os.path.join(HERE, "crates", "Cargo.lock")).read()
     crate = lambda n: re.search(rf'name = "{n}"\nversion = "([^"]+)"', cargo).group(1)
-    from mdh_cases import c_compiler, onednn_version, openblas_version
+    from mdh_libraries import c_compiler, onednn_version, openblas_version
     from mdh_rivals import BATCH, POPULATION
     from interleaved import held
     isa = instruction_set()

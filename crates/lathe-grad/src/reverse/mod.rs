@@ -19,6 +19,7 @@ mod counted;
 mod cut;
 mod finish;
 mod gather;
+mod meets;
 mod padded;
 mod restore;
 mod revolve;
