@@ -4,7 +4,7 @@ use crate::emit::{Emitter, Lanes, Result, defect, unsupported};
 use crate::ir::{Value, Width};
 use crate::value::{self, Leaf, Val};
 use lathe_diagnostics::Places;
-use lathe_ir::{Access, BinOp, BufId, Expr, ExprKind, ReduceOp, Scalar, Type, build};
+use lathe_ir::{Access, BinOp, BufId, Expr, ExprKind, MathFn, ReduceOp, Scalar, Type, UnOp, build};
 use lathe_lower::addresses;
 use lathe_lower::halves;
 use std::collections::HashMap;
@@ -100,7 +100,12 @@ impl Emitter<'_> {
                     }
                     return self.expr(&expanded);
                 }
-                let args = args.iter().map(|a| self.scalar(a)).collect::<Result<Vec<_>>>()?;
+                let args = match (f, args.as_slice()) {
+                    (MathFn::Fma, [a, b, c]) => {
+                        self.factors(a, b)?.into_iter().chain([self.scalar(c)?]).collect()
+                    }
+                    _ => args.iter().map(|a| self.scalar(a)).collect::<Result<Vec<_>>>()?,
+                };
                 self.lanewise(&args, |e, v, w| Ok(e.math(*f, s, v, w)))
             }
             ExprKind::Load(a) => self.load(a),
@@ -119,6 +124,21 @@ impl Emitter<'_> {
             }
             ExprKind::Call(..) => Err(defect("a call that is gone after lowering")),
         }
+    }
+
+    /// The factors of a product that is added with one rounding. Where one is the negation of a value that is the same in all lanes, the
+    /// other one is negated: that is part of the machine's instruction, and the value is broadcast as it is loaded.
+    fn factors(&mut self, a: &Expr, b: &Expr) -> Result<[Leaf; 2]> {
+        let (x, y) = (self.scalar(a)?, self.scalar(b)?);
+        let turned = match (a.kind(), x.is_uniform(), y.is_uniform(), b.kind()) {
+            (ExprKind::Unary(UnOp::Neg, inner), true, false, _) => Some((inner, y)),
+            (_, false, true, ExprKind::Unary(UnOp::Neg, inner)) => Some((inner, x)),
+            _ => None,
+        };
+        let Some((inner, lanes)) = turned else { return Ok([x, y]) };
+        let width = self.width();
+        let negated = self.ir.fneg(lanes.at(self.ir, width));
+        Ok([self.scalar(inner)?, Leaf::of(negated, width)])
     }
 
     /// Runs an operation on one lane if all operands are the same in all lanes, else on all.

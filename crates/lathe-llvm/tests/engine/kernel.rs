@@ -35,3 +35,18 @@ fn register_tiles_stay_in_registers() {
         "{asm}"
     );
 }
+
+#[test]
+fn a_negated_value_of_all_lanes_is_broadcast_as_it_is_loaded() {
+    let target = lathe_target::Machine::find("skylake-avx512").expect("a machine").code;
+    let options = Options { target: Some(target), unit_strides_only: true, ..Options::default() };
+    for product in ["-A[k, i]! * B[k, j.o * 16 + j]!", "B[k, j.o * 16 + j]! * -A[k, i]!"] {
+        let asm = emit(&KERNEL.replace("A[k, i]! * B[k, j.o * 16 + j]!", product), "asm", &options);
+        let lines = |of: &[&str]| asm.lines().filter(|l| of.iter().all(|o| l.contains(o))).count();
+        assert_eq!(lines(&["vfnmadd", "zmm"]), 16, "{asm}");
+        // Each row's value comes from memory, by a broadcast of its own or in the instruction.
+        let (broadcasts, from_registers) = (lines(&["vbroadcastss", "("]), lines(&["vbroadcastss", "%xmm"]));
+        assert!(broadcasts + lines(&["vfnmadd", "{1to16}"]) >= 8, "{asm}");
+        assert_eq!((from_registers, lines(&["vxorps"])), (0, 0), "{asm}");
+    }
+}
