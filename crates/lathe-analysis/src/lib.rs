@@ -50,7 +50,7 @@ pub use order::order_preserved;
 pub use overwrite::overwrites_all;
 pub use padding::padded;
 pub use races::{certain_race, prove_concurrent};
-pub use refusal::{DepKind, OrderProof, OrderRefusal, Violation};
+pub use refusal::{DepKind, OrderProof, OrderRefusal, Undecided, Violation};
 pub use scan::{Scan, scan_affine};
 pub use values::{
     Change, Part, Silent, Tables, begins_empty, combined_from, computed_again, content_kept,

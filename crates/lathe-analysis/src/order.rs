@@ -9,7 +9,7 @@ use crate::copy::{Copy, Place, earlier, equal, same_header, same_iteration};
 use crate::descend::descend;
 use crate::env::{Env, Item};
 use crate::leaves::{Leaf, Level, Relative, Role, Touch, leaves, relate, written_buffers};
-use crate::refusal::{DepKind, OrderProof, OrderRefusal, Violation};
+use crate::refusal::{DepKind, OrderProof, OrderRefusal, Undecided, Violation};
 use crate::solve::{Answer, Reduced, refuted, solve_from};
 use crate::system::{Conj, Lin, eq};
 use crate::translate::{Builder, Scope};
@@ -33,8 +33,12 @@ pub fn order_preserved(env: &Env, before: &Stmt, after: &Stmt) -> Result<OrderPr
     Ok(proof)
 }
 
-fn undecided(why: impl Into<String>) -> OrderRefusal {
+fn undecided(why: String) -> OrderRefusal {
     OrderRefusal::Undecided(why.into())
+}
+
+fn undecided_at(statements: &[&Leaf], why: String) -> OrderRefusal {
+    OrderRefusal::Undecided(Undecided::at(why, statements))
 }
 
 /// Pairs of copies of one pair of labels (unrolled or peeled code) before the check gives up.
@@ -105,9 +109,11 @@ fn compare_of(
             }
         }
     }
-    match new.iter().find_map(|leaf| takes_several_turns(env, leaf)) {
-        Some(label) => {
-            Err(undecided(format!("one iteration would make the update `{label}` in order more than once")))
+    match new.iter().find(|leaf| takes_several_turns(env, leaf)) {
+        Some(leaf) => {
+            let label = leaf.label;
+            let why = format!("one iteration would make the update `{label}` in order more than once");
+            Err(undecided_at(&[leaf], why))
         }
         None => Ok(()),
     }
@@ -167,10 +173,8 @@ impl Followed<'_> {
         let exact = std::mem::replace(&mut builder.system.exact, true);
         let vector = copy.instance(builder, new);
         if vector.len() != instance.len() {
-            return Err(undecided(format!(
-                "the statement `{}` changed the length of its instance vector",
-                new.label
-            )));
+            let why = format!("the statement `{}` changed the length of its instance vector", new.label);
+            return Err(undecided_at(&[new], why));
         }
         for (o, n) in instance.iter().zip(&vector) {
             if let (Some(o), Some(n)) = (o, n) {
@@ -346,10 +350,8 @@ impl Check<'_, '_> {
             if never(&state) {
                 return Ok(None);
             }
-            return Err(undecided(format!(
-                "the statement `{}` occurs in too many places to examine all pairs",
-                a.label
-            )));
+            let why = format!("the statement `{}` occurs in too many places to examine all pairs", a.label);
+            return Err(undecided_at(&[a], why));
         }
         let base = Base { builder, state, ways, absorbed, clauses: front };
         let touched: (Vec<&Touch>, Vec<&Touch>) = touches.iter().copied().unzip();
@@ -368,10 +370,11 @@ impl Check<'_, '_> {
                             v.iter().map(|l| l.as_ref().and_then(|l| l.at(&point)).unwrap_or(0)).collect()
                         };
                         if !matched {
-                            return Err(undecided(format!(
+                            let why = format!(
                                 "the instances of `{}` and `{}` cannot be matched before and after the change",
                                 a.label, b.label
-                            )));
+                            );
+                            return Err(undecided_at(&[a, b], why));
                         }
                         let hit = conflicts.iter().find(|c| c.when.iter().all(|c| c.holds(&point)));
                         let touch = hit.map_or(touches[0], |c| c.touches);
@@ -459,10 +462,11 @@ impl Check<'_, '_> {
                 let concurrent = how.is_some_and(|w| w.1);
                 Ok(Some((p, concurrent, matched)))
             }
-            Answer::Unknown => Err(undecided(format!(
-                "the order of `{}` and `{}` could not be decided within the budget",
-                na.label, nb.label
-            ))),
+            Answer::Unknown => {
+                let (a, b) = (na.label, nb.label);
+                let why = format!("the order of `{a}` and `{b}` could not be decided within the budget");
+                Err(undecided_at(&[na, nb], why))
+            }
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The result of an order check: a proof, or the reason why there is none.
 
+use crate::leaves::Leaf;
 use lathe_diagnostics::{Code, Diagnostic, Places};
 use lathe_ir::{Label, Name};
 use std::fmt::Write;
@@ -19,8 +20,34 @@ pub struct OrderProof {
 pub enum OrderRefusal {
     /// A concrete pair that would be swapped, or run at the same time.
     Violation(Box<Violation>),
-    /// Undecided: neither refuted nor proved, with the reason.
-    Undecided(String),
+    /// Neither refuted nor proved.
+    Undecided(Undecided),
+}
+
+/// Why an order could be neither refuted nor proved.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Undecided {
+    pub why: String,
+    /// The statements that the reason names, where it names any.
+    pub statements: Vec<(Label, Places)>,
+}
+
+impl Undecided {
+    pub(crate) fn at(why: impl Into<String>, statements: &[&Leaf]) -> Undecided {
+        let mut named: Vec<(Label, Places)> = Vec::new();
+        for leaf in statements {
+            if named.iter().all(|n| n.0 != *leaf.label) {
+                named.push((leaf.label.clone(), leaf.stmt.places().clone()));
+            }
+        }
+        Undecided { why: why.into(), statements: named }
+    }
+}
+
+impl From<String> for Undecided {
+    fn from(why: String) -> Undecided {
+        Undecided { why, statements: Vec::new() }
+    }
 }
 
 /// The kind of a dependence, from the first to the second access in the reference order.
@@ -112,8 +139,9 @@ impl OrderRefusal {
     pub fn to_diagnostic(&self, code: Code, rule: &str) -> Diagnostic {
         match self {
             OrderRefusal::Violation(v) => v.to_diagnostic(code, rule),
-            OrderRefusal::Undecided(why) => {
-                Diagnostic::error(code, format!("`{rule}` could not be shown to be legal: {why}"))
+            OrderRefusal::Undecided(Undecided { why, statements }) => {
+                let d = Diagnostic::error(code, format!("`{rule}` could not be shown to be legal: {why}"));
+                statements.iter().fold(d, |d, (label, places)| d.at_places(places, &format!("`{label}`")))
             }
         }
     }

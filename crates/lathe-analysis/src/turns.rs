@@ -6,7 +6,7 @@
 use crate::env::{Env, Item};
 use crate::leaves::{Leaf, Level};
 use lathe_ir::stmt::{Atomic, MemoryOrder};
-use lathe_ir::{Executor, Label, Name, StmtKind};
+use lathe_ir::{Executor, Name, StmtKind};
 
 /// Whether iterations of a loop make two updates in their order: instances of one atomic that says so, of which each
 /// iteration makes one. Copies of it wait for their own kind alone.
@@ -16,16 +16,16 @@ pub(crate) fn takes_turns(level: &Level, a: &Leaf, b: &Leaf) -> bool {
     named(level) && a.levels(a.path.len()).iter().skip_while(|l| !named(l)).all(named)
 }
 
-/// The update of a leaf that an iteration of the loops that its scope names would make several times.
-pub(crate) fn takes_several_turns<'a>(env: &Env, leaf: &Leaf<'a>) -> Option<&'a Label> {
-    let x = update(leaf)?;
+/// Whether an iteration of the loops that a leaf's scope names would make its update several times.
+pub(crate) fn takes_several_turns(env: &Env, leaf: &Leaf) -> bool {
+    let Some(x) = update(leaf) else { return false };
     let here = leaf.levels(leaf.path.len());
     let inside = here.iter().map(|l| match l {
         Level::Loop(_, exec) => exec.name() == x.scope,
         Level::While(_) => false,
     });
     let levels: Vec<bool> = around(env, &x.scope).chain(inside).collect();
-    (levels.contains(&true) && levels.last() == Some(&false)).then_some(leaf.label)
+    levels.contains(&true) && levels.last() == Some(&false)
 }
 
 /// Whether a loop around a place is named by a scope.

@@ -12,7 +12,7 @@ use lathe_ir::Stmt;
 /// # Errors
 /// [`OrderRefusal::Undecided`] with what [`same_instances`] says.
 pub fn instances_preserved(env: &Env, before: &Stmt, after: &Stmt) -> Result<(), OrderRefusal> {
-    same_instances(env, before, after).map(|_| ()).map_err(|u| OrderRefusal::Undecided(u.why))
+    same_instances(env, before, after).map(|_| ()).map_err(|u| OrderRefusal::Undecided(u.why.into()))
 }
 
 /// The same. Gives how many statements were compared. Where conditions on data decide which instances are executed, those

@@ -18,7 +18,7 @@ fn kept(parameters: &str, before: &str, after: &str) -> bool {
     match order_preserved(&Env::root(&module, &old), &old.body, &new.body) {
         Ok(_) => true,
         Err(OrderRefusal::Violation(_)) => false,
-        Err(OrderRefusal::Undecided(why)) => panic!("undecided: {why}\n{after}"),
+        Err(OrderRefusal::Undecided(why)) => panic!("undecided: {}\n{after}", why.why),
     }
 }
 

@@ -316,7 +316,7 @@ impl<'a> Work<'a> {
         match same_instances(&env, old, new) {
             Ok(compared) => Ok(Some(compared)),
             Err(Unkept { why, known }) if known || every || exhausted() => {
-                Err(self.order_refusal(&OrderRefusal::Undecided(why)))
+                Err(self.order_refusal(&OrderRefusal::Undecided(why.into())))
             }
             Err(_) => Ok(None),
         }
@@ -330,7 +330,7 @@ impl<'a> Work<'a> {
                 Err(self.refuse(codes::VALUE, format!("`{}`: {why}", self.rule)))
             }
             Err(Unkept { why, known: false }) if exhausted() => {
-                Err(self.order_refusal(&OrderRefusal::Undecided(why)))
+                Err(self.order_refusal(&OrderRefusal::Undecided(why.into())))
             }
             Ok(_) | Err(Unkept { known: false, .. }) => Ok(()),
         }
