@@ -6,7 +6,7 @@ use crate::ir::{Ir, Ty, Value};
 use crate::loops::counted;
 use crate::parallel::distinct_pointers;
 use crate::value::Leaf;
-use lathe_abi::{Array, CheckKind, status};
+use lathe_abi::{Array, CheckKind, MAX_EXTENT, status};
 use lathe_diagnostics::Places;
 use lathe_engine::checks::element_type;
 use lathe_engine::{CheckTable, Entry, Field};
@@ -91,6 +91,7 @@ fn prologue(e: &mut Emitter, entry: &Entry) -> Result<()> {
     let mut pairs: Vec<(i32, [usize; 2])> =
         e.table.entries.iter().zip(1..).filter_map(|(c, number)| pair(c, number)).collect();
     let many = pairs.len() >= PAIRS;
+    let mut places = HashMap::new();
     for ((check, fails), number) in e.table.entries.iter().zip(&entry.fails).zip(1..) {
         let Some(fails) = fails else { continue };
         if many && matches!(check, CheckKind::Overlap { .. }) {
@@ -101,10 +102,100 @@ fn prologue(e: &mut Emitter, entry: &Entry) -> Result<()> {
             }
             continue;
         }
+        let holds = match check {
+            CheckKind::Size { param, dim } => {
+                let most = moderate(element_type(&e.func.params[*param].kind).bytes());
+                let bits = bits(e, entry, *param, *dim..dim + 1)?;
+                Some(ir.icmp(I::LLVMIntULT, bits, ir.i64(most)))
+            }
+            CheckKind::Overlap { a, b } => {
+                for p in [*a, *b] {
+                    if !places.contains_key(&p) {
+                        places.insert(p, Place::of(e, entry, p)?);
+                    }
+                }
+                Some(places[a].is_apart_from(&places[b], ir))
+            }
+            _ => None,
+        };
+        let after = holds.map(|holds| {
+            let (exactly, after) = (e.block("exactly"), e.block("holds"));
+            ir.likely_br(holds, after, exactly);
+            ir.at_end(exactly);
+            e.frame.memo.push(HashMap::new());
+            after
+        });
+        // What is computed for the check itself is not there behind it.
+        let known = after.map(|_| e.frame.vars.clone());
         let fails = computed(e, entry, fails)?;
         e.fail_if(fails, ir.i32(number));
+        if let (Some(after), Some(known)) = (after, known) {
+            ir.br(after);
+            ir.at_end(after);
+            e.frame.vars = known;
+            e.frame.memo.pop();
+        }
     }
     bound(e.func).try_for_each(|b| computed(e, entry, &var(b)).map(drop))
+}
+
+/// Extents and strides below this have products that every array of such elements may have: one comparison says of most
+/// arguments that their checks of sizes hold. Negative numbers are large ones without a sign.
+fn moderate(bytes: u64) -> i64 {
+    1 << ((MAX_EXTENT as u64 / bytes.max(1)).max(1).ilog2() / 2)
+}
+
+/// Extents and strides of some dimensions of an array, in the bits of one number.
+fn bits(e: &mut Emitter, entry: &Entry, param: usize, dims: std::ops::Range<usize>) -> Result<Value> {
+    dims.flat_map(|d| [Field::Extent(d), Field::Stride(d)]).try_fold(e.ir.i64(0), |all, f| {
+        let value = field(e, entry, param, f)?;
+        Ok(e.ir.or(all, value))
+    })
+}
+
+/// Where the elements of an array lie if its extents and strides are moderate: from an address to somewhat behind the last.
+struct Place {
+    bits: Value,
+    most: i64,
+    first: Value,
+    end: Value,
+}
+
+impl Place {
+    fn of(e: &mut Emitter, entry: &Entry, param: usize) -> Result<Place> {
+        let ir = e.ir;
+        let bytes = element_type(&e.func.params[param].kind).bytes();
+        let rank = e.func.params[param].array().map_or(0, |b| b.extents.len());
+        let first = field(e, entry, param, Field::Address)?;
+        let mut elements = ir.i64(1);
+        for d in 0..rank {
+            let extent = field(e, entry, param, Field::Extent(d))?;
+            let stride = field(e, entry, param, Field::Stride(d))?;
+            // Where they are not moderate this may wrap, and is not used.
+            elements = ir.add(elements, ir.mul(extent, stride));
+        }
+        let end = ir.add(first, ir.mul(elements, ir.i64(bytes as i64)));
+        Ok(Place { bits: bits(e, entry, param, 0..rank)?, most: moderate(bytes), first, end })
+    }
+
+    fn is_apart_from(&self, other: &Place, ir: &Ir) -> Value {
+        let before = |a: &Place, b: &Place| ir.icmp(I::LLVMIntSLE, a.end, b.first);
+        let most = ir.i64(self.most.min(other.most));
+        let moderate = ir.icmp(I::LLVMIntULT, ir.or(self.bits, other.bits), most);
+        ir.and(moderate, ir.or(before(self, other), before(other, self)))
+    }
+}
+
+/// A field of a descriptor as a value that stays bound.
+fn field(e: &mut Emitter, entry: &Entry, param: usize, field: Field) -> Result<Value> {
+    let known = entry.fields.iter().find(|f| *f.1 == (param, field)).map(|f| *f.0);
+    let Some(v) = known else { return Ok(read(e, param, field)) };
+    if let Some(leaf) = e.frame.vars.get(&v) {
+        return Ok(leaf.at(e.ir, None));
+    }
+    let value = read(e, param, field);
+    e.frame.vars.insert(v, Leaf::Uniform(value));
+    Ok(value)
 }
 
 /// Whether the arrays of each pair lie apart, by a loop over pairs with the numbers of their checks.

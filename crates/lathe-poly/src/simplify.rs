@@ -5,7 +5,7 @@
 //! No operation that is written here overflows 64 bits: an expression takes the place of another one only where the
 //! ranges show that.
 
-use crate::form::Linear;
+use crate::form::{Linear, gcd};
 use crate::ranges::Ranges;
 use lathe_ir::{BinOp, Expr, ExprKind, Function, Stmt, UnOp, build};
 use std::collections::HashMap;
@@ -194,7 +194,37 @@ impl Simplifier<'_> {
             (BinOp::FloorMod, false) if !quotient.terms.is_empty() => {
                 Some(build::floor_mod(rest.to_expr(), b.clone()))
             }
-            _ => None,
+            _ => self.division_of_blocks(op, &quotient, &rest, c),
+        }
+    }
+
+    /// `(16 * o + i) // 64` with `i` below 16 is `o // 4`, and `% 64` is `16 * (o % 4) + i`: so lanes within a block of a layout
+    /// stay neighbours.
+    fn division_of_blocks(&self, op: BinOp, quotient: &Linear, rest: &Linear, c: i64) -> Option<Expr> {
+        let factors = rest.terms.iter().map(|t| t.1.unsigned_abs()).filter(|k| *k > 1);
+        let block = factors.fold(c.unsigned_abs(), gcd) as i64;
+        if block < 2 || block == c {
+            return None;
+        }
+        let (mut whole, mut within) = (Linear::default(), Linear::constant(rest.constant.rem_euclid(block)));
+        whole.constant = rest.constant.div_euclid(block);
+        for (atom, k) in &rest.terms {
+            match k % block {
+                0 => whole.terms.push((atom.clone(), k / block)),
+                _ => within.terms.push((atom.clone(), *k)),
+            }
+        }
+        let inside = !within.terms.is_empty()
+            && self.ranges.nonneg(&within)
+            && Linear::constant(block - 1).minus(&within).is_some_and(|f| self.ranges.nonneg(&f));
+        let by = build::index(c / block);
+        match op {
+            _ if !inside || whole.terms.is_empty() => None,
+            BinOp::FloorDiv => Some(build::add(quotient.to_expr(), build::floor_div(whole.to_expr(), by))),
+            _ => {
+                let first = build::mul(build::floor_mod(whole.to_expr(), by), build::index(block));
+                Some(build::add(first, within.to_expr()))
+            }
         }
     }
 
@@ -257,6 +287,21 @@ mod tests {
         assert_eq!(simplify_expr(&build::floor_mod(i, build::index(8)), &scope()), v(2));
         let unknown = build::floor_mod(v(3), build::index(8));
         assert_eq!(simplify_expr(&unknown, &scope()), unknown);
+    }
+
+    #[test]
+    fn lanes_within_a_block_of_a_layout_stay_neighbours() {
+        let i = build::add(eight_times(v(1)), v(2));
+        let (by, of) = (build::index(32), |e: Expr| build::floor_mod(e, build::index(4)));
+        let block = build::floor_div(v(1), build::index(4));
+        assert_eq!(simplify_expr(&build::floor_div(i.clone(), by.clone()), &scope()), block);
+        let want = build::add(eight_times(of(v(1))), v(2));
+        assert_eq!(simplify_expr(&build::floor_mod(i, by.clone()), &scope()), want);
+        // A lane may lie in the next block, or a block of the layout end within one of lanes.
+        let across = build::floor_div(build::add(eight_times(v(1)), v(3)), by);
+        assert_eq!(simplify_expr(&across, &scope()), across);
+        let uneven = build::floor_div(build::add(eight_times(v(1)), v(2)), build::index(12));
+        assert_eq!(simplify_expr(&uneven, &scope()), uneven);
     }
 
     #[test]
