@@ -26,6 +26,7 @@ mod parts;
 pub mod ptx;
 mod shuffles;
 mod stmt;
+mod strided;
 mod turns;
 mod value;
 

@@ -348,9 +348,12 @@ impl Emitter<'_> {
             }
             (Lie::Row { first, .. }, None) => (ir.load(ty, first, align), None),
             (Lie::Anywhere(ptrs), l) => {
-                let w = width.unwrap_or(1);
-                let mask = l.and_then(|l| l.mask).unwrap_or_else(|| self.all_lanes(w));
-                (self.gather(vector, ptrs, mask, align), width)
+                let v = self.load_strided(p, at, s).unwrap_or_else(|| {
+                    let w = width.unwrap_or(1);
+                    let mask = l.and_then(|l| l.mask).unwrap_or_else(|| self.all_lanes(w));
+                    self.gather(vector, ptrs, mask, align)
+                });
+                (v, width)
             }
         };
         let v = if s == Scalar::Bool { ir.icmp(I::LLVMIntNE, v, ir.zero(ir.type_of(v))) } else { v };

@@ -15,6 +15,7 @@
 //! | [`halves`] | arithmetic on floats of 16 bits |
 //! | [`lanes`] | masks of updates of rows in registers, where nobody reads the lanes behind the edge |
 //! | [`counts`] | guards of iterations that are written out in a loop in which their number does not change |
+//! | [`gathers`] | gathers that are the same in all iterations of a loop around |
 //! | [`pitches`] | rows in frames that end within a vector |
 //! | [`addresses`] | views, and layouts that move elements |
 //! | [`collapse`] | loops on threads directly inside of each other, where their trip counts are constants |
@@ -25,6 +26,7 @@ pub mod checks;
 pub mod collapse;
 pub mod counts;
 pub mod externals;
+pub mod gathers;
 pub mod halves;
 pub mod lanes;
 pub mod levels;
@@ -45,13 +47,13 @@ pub fn lower(module: &Module, func: &Function) -> Result<Function, Unsupported> 
     lowered(module, func, Function::clone)
 }
 
-/// The same for an engine that emits vectors and masks itself: [`lanes`] and [`counts`] are applied, too. C compilers make
+/// The same for an engine that emits vectors and masks itself: [`lanes`], [`counts`] and [`gathers`] are applied, too. C compilers make
 /// worse code of what they leave, and take longer.
 ///
 /// # Errors
 /// As [`lower`].
 pub fn lower_for_vectors(module: &Module, func: &Function) -> Result<Function, Unsupported> {
-    lowered(module, func, |f| counts::outside(&lanes::whole(f)))
+    lowered(module, func, |f| gathers::ahead(&counts::outside(&lanes::whole(f))))
 }
 
 fn lowered(

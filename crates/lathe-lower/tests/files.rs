@@ -7,8 +7,8 @@ use lathe_ir::lower::Unsupported;
 use lathe_ir::text::Ids;
 use lathe_ir::{Function, Module, Scalar, Type};
 use lathe_lower::{
-    addresses, calls, checks, collapse, counts, externals, halves, lanes, levels, lower, lower_for_vectors,
-    phases, pitches, reductions, turns,
+    addresses, calls, checks, collapse, counts, externals, gathers, halves, lanes, levels, lower,
+    lower_for_vectors, phases, pitches, reductions, turns,
 };
 
 struct Passes;
@@ -30,6 +30,7 @@ impl Front for Passes {
             "collapse" => collapse::nested(func),
             "counts" => counts::outside(func),
             "externals" => externals::in_memory(func),
+            "gathers" => gathers::ahead(func),
             "halves" => halves::in_floats(func),
             "lanes" => lanes::whole(func),
             "levels" => levels::on_cpus(func).map_err(refused)?,

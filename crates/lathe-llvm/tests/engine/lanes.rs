@@ -68,6 +68,53 @@ fn all_kinds_of_strides() {
     }
 }
 
+/// Up or down, in vectors of less than a register to several, of an array that ends with the last lane; no gathers up to four apart.
+#[test]
+fn lanes_a_few_elements_apart() {
+    let mut ran = 0;
+    for name in ["x86-64", "x86-64-v3", "x86-64-v4"] {
+        let machine = lathe_target::Machine::find(name).expect("a machine");
+        let target = Some(machine.code.clone());
+        let options = Options { target, unit_strides_only: true, ..Options::default() };
+        for (ty, width, apart) in ["i64", "i32"]
+            .into_iter()
+            .flat_map(|ty| [2, 4, 8, 16, 32].into_iter().flat_map(move |w| (2..6).map(move |s| (ty, w, s))))
+        {
+            let last = (width - 1) * apart;
+            let text = format!(
+                "func f()(A: in {ty}[{0}], B: inout {ty}[{width}], C: inout {ty}[{width}]) {{
+                   for i in 0..{width} vector({width}) {{
+                     'B'[i]: B[i]! = A[{apart} * i]!
+                     'C'[i]: C[i]! = A[{last} - {apart} * i]!
+                   }}
+                 }}",
+                last + 1
+            );
+            let gathers = emit(&text, "llvm", &options).matches("call <").count();
+            assert_eq!(gathers > 0, apart > 4, "{name}: {ty}, {width} lanes, {apart} apart");
+            if !machine.lacking_here().is_empty() {
+                continue;
+            }
+            ran += 1;
+            let c = Compiled::of(&text, &options);
+            let want: Vec<i64> = (0..width).map(|i| 7 + i * apart).collect();
+            let down: Vec<i64> = want.iter().rev().copied().collect();
+            let of = |n: i64, f: fn(usize) -> i64| match ty {
+                "i64" => Tensor::i64(&[n], f),
+                _ => Tensor::i32(&[n], |i| f(i) as i32),
+            };
+            let (mut a, mut b, mut d) = (of(last + 1, |i| 7 + i as i64), of(width, |_| 0), of(width, |_| 0));
+            assert_eq!(call(&c, &mut [&mut a, &mut b, &mut d]), 0);
+            let values = |t: &Tensor| match ty {
+                "i64" => t.as_i64(),
+                _ => t.as_i32().into_iter().map(i64::from).collect(),
+            };
+            assert_eq!((values(&b), values(&d)), (want, down), "{name}: {ty}, {width} lanes, {apart} apart");
+        }
+    }
+    assert!(ran > 0);
+}
+
 #[test]
 fn division_by_zero_counts_only_where_it_runs() {
     let text = |head: &str| {
