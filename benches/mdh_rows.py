@@ -228,7 +228,9 @@ def main():
 
 
 def tune_rows(wanted, results, a):
-    rows = [(n, t) for n, t in wanted if a.again or key_of(n, t) not in results["tuned"]]
+    # Empty parameters are those of a search whose space has other ones now.
+    searched = lambda n, t: results["tuned"].get(key_of(n, t), {"params": {}})["params"] != {}
+    rows = [(n, t) for n, t in wanted if a.again or not searched(n, t)]
 
     def work(name, threads, cpus):
         found = tune(name, threads, a.tune, cpus)
