@@ -497,6 +497,11 @@ fn on_threads(s: &Schedule, band: usize, permutable: bool, wanted: &Wanted, plan
     }
     // Tiles of other members hold several of their iterations.
     plan.threads = tiled.iter().copied().find(|m| s.independent(band, *m, &[]));
+    // What carries no dependence may be outermost: threads meet once.
+    if let (Some(m), true) = (plan.threads, permutable) {
+        plan.order.retain(|o| *o != m);
+        plan.order.insert(0, m);
+    }
     if let (None, true, [a, b, ..]) = (plan.threads, wanted.wavefront && permutable, tiled.as_slice())
         && s.forward(band, *a)
         && s.forward(band, *b)

@@ -1,6 +1,7 @@
 //! Affine schedules of a nest: the model ranks what the step would make for each candidate, and only the best ones are checked,
 //! which takes far longer.
 
+use super::blocked;
 use super::candidates::{Candidates, Word, arguments, candidates, has, reduces, rows_jammed};
 use super::made::Made;
 use super::setting::Setting;
@@ -29,11 +30,11 @@ pub(super) fn affine(
     set: &Setting,
     start: &Made,
     (path, large): (&Path, bool),
-    (least, cost): (f64, &dyn Fn(&Function) -> f64),
+    (least, rest, cost): (f64, f64, &dyn Fn(&Function) -> f64),
     offer: &mut dyn FnMut(Option<Made>),
 ) -> Result<(), Diagnostic> {
     let cursor = Cursor { focus: path.clone(), ..Cursor::new(set.module, &start.func) };
-    let of = Affine { set, start, path, least, cost };
+    let of = Affine { set, start, path, least, rest, cost };
     let all = candidates(set, &start.func, path, large);
     lathe_transform::affine_schedule::proposing(&cursor, |propose| of.offered(&all, propose, offer))
         .unwrap_or(Ok(()))
@@ -46,6 +47,8 @@ struct Affine<'a> {
     path: &'a Path,
     /// What the function must take less than.
     least: f64,
+    /// What the function takes without the nest.
+    rest: f64,
     cost: &'a dyn Fn(&Function) -> f64,
 }
 
@@ -73,11 +76,14 @@ impl Affine<'_> {
         let alone = self.best(ranked, f64::INFINITY, false, &mut unchecked, offer);
         // Schedules on threads are compared with the best one without: the model knows less of them, and more are refused.
         let gain = WITH_THREADS.max(FEW / threads);
-        let most = alone.map_or(f64::INFINITY, |alone| alone * WITH_THREADS).min(now * gain);
+        // Of the nest: what else the function does is the same.
+        let of = |all: f64, share: f64| self.rest + (all - self.rest) * share;
+        let most = alone.map_or(f64::INFINITY, |alone| of(alone, WITH_THREADS)).min(of(now, gain));
         let mut ranked = Vec::new();
         for (args, same) in &all.on_threads {
             // No more than all threads gain; what is refused on one thread is on several.
-            let worth = |n: usize| expected.get(n).copied().flatten().is_some_and(|e| e / threads <= most);
+            let worth =
+                |n: usize| expected.get(n).copied().flatten().is_some_and(|e| of(e, 1.0 / threads) <= most);
             if same.is_none_or(worth) {
                 ranked.extend(self.ranked(args, propose, &mut refused));
             }
@@ -150,7 +156,8 @@ impl Affine<'_> {
             });
             match made {
                 Ok(made) => {
-                    offer(Some(fused(self.set, made, self.path)));
+                    let made = fused(self.set, made, self.path);
+                    offer(Some(blocked::in_registers(self.set, made, self.path, false)));
                     return Some(expected);
                 }
                 Err(d) => refused.get_or_insert(d),

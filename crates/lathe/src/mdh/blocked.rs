@@ -16,7 +16,7 @@ use std::collections::HashSet;
 /// Results in registers side by side: vectors in a row. Rows take half of the registers.
 const VECTORS: i64 = 2;
 
-/// The nest in blocks of so many iterations of what is summed over; `None` if it is no such nest. Where the machine has threads,
+/// The nest in blocks of so many iterations of what is summed over, and whether rows or columns are solved side by side; `None` if it is no such nest. Where the machine has threads,
 /// products run on them, and so do rows of a block that do not depend on one another, if `cost` is less.
 pub(super) fn blocked(
     set: &Setting,
@@ -24,7 +24,7 @@ pub(super) fn blocked(
     path: &Path,
     width: i64,
     cost: &dyn Fn(&Function) -> f64,
-) -> Option<Made> {
+) -> Option<(Made, bool)> {
     let mut bytes = 8;
     visit::walk(visit::at(&start.func.body, path)?, &mut |s, _| {
         bytes = s.accesses().map(|(a, _)| a.elem.bytes() as i64).fold(bytes, |n, b| n.min(b.max(1)));
@@ -34,40 +34,171 @@ pub(super) fn blocked(
     if lanes < 2 {
         return None;
     }
-    // What does not wait for the sums, such as values that they begin with, has loops of its own.
-    let mut blocks = arguments(&[("blocks", width), ("vector", lanes)]);
-    blocks.push(Some("fuse"), name("none"));
-    let mut made = start.then(set, path, "affine_schedule", &blocks).ok()?;
-    // From the last part to the first: paths of earlier ones stay what they are.
-    let parts = parts(visit::at(&made.func.body, path)?);
+    if let Some(made) = with_rows_solved(set, start, path, (width, lanes), cost) {
+        return Some((made, true));
+    }
+    let (mut made, parts) = in_blocks(set, start, path, width, Some(lanes))?;
     let args = arguments(&[("vector", lanes)]);
     for part in parts.into_iter().rev() {
         let at: Path = path.iter().copied().chain(part).collect();
         let s = visit::at(&made.func.body, &at)?;
         let better = match Product::of(&made.func, s) {
             Some(p) => product(set, &made, &at, &p, lanes, cost),
-            None => {
-                if let Some(best) = updates(set, &made, &at, &args, cost) {
-                    made = best;
-                    continue;
-                }
-                let alone = s.as_loop().is_some() && visit::leaves_lanes(s);
-                // Rows and columns of the block are in tiles, which are independent.
-                let tiles = has_role(s, Role::Tile);
-                let within: Path = at.iter().copied().chain(tiles.then_some(0)).collect();
-                let shared = || tiles.then(|| shared(set, &made, &within, lanes)).flatten();
-                let turned = alone.then(|| shared().or_else(|| turned(set, &made, &within, lanes))).flatten();
-                let (so_far, nest) = turned.unwrap_or_else(|| match alone {
-                    true => (inside(set, made.clone(), &at, &args, cost), at.clone()),
-                    false => (made.clone(), at.clone()),
-                });
-                let nest = if tiles { at } else { nest };
-                Some(on_threads(set, &so_far, &nest, cost).unwrap_or(so_far))
-            }
+            None => Some(other(set, &made, &at, lanes, &args, cost)),
         };
         made = better.unwrap_or(made);
     }
-    Some(made)
+    Some((made, false))
+}
+
+/// The nest in blocks, with lanes or without, and the paths of its parts, from the first to the last.
+fn in_blocks(
+    set: &Setting,
+    start: &Made,
+    path: &Path,
+    width: i64,
+    lanes: Option<i64>,
+) -> Option<(Made, Vec<Path>)> {
+    // What does not wait for the sums, such as values that they begin with, has loops of its own.
+    let mut blocks = arguments(&[("blocks", width)]);
+    if let Some(n) = lanes {
+        blocks.push(Some("vector"), Arg::Int(n));
+    }
+    blocks.push(Some("fuse"), name("none"));
+    let made = start.then(set, path, "affine_schedule", &blocks).ok()?;
+    let parts = parts(visit::at(&made.func.body, path)?);
+    Some((made, parts))
+}
+
+/// The same with the rows of a block, or its columns, solved side by side: lanes are rows, so that none waits for another one. `None` if
+/// no part is so.
+fn with_rows_solved(
+    set: &Setting,
+    start: &Made,
+    path: &Path,
+    (width, lanes): (i64, i64),
+    cost: &dyn Fn(&Function) -> f64,
+) -> Option<Made> {
+    let (mut made, parts) = in_blocks(set, start, path, width, None)?;
+    let part = |p: &Path| visit::at(&made.func.body, path).and_then(|s| visit::at(s, p));
+    if !parts.iter().filter_map(part).any(|s| side_by_side(&made.func, s).is_some()) {
+        return None;
+    }
+    let args = arguments(&[("vector", lanes)]);
+    let mut any = false;
+    for part in parts.into_iter().rev() {
+        let at: Path = path.iter().copied().chain(part).collect();
+        let s = visit::at(&made.func.body, &at)?;
+        if let Some(p) = Product::of(&made.func, s) {
+            made = product(set, &made, &at, &p, lanes, cost).unwrap_or(made);
+            continue;
+        }
+        if let Some(next) = solved(set, &made, &at, lanes) {
+            made = on_threads(set, &next, &at, cost).unwrap_or(next);
+            any = true;
+            continue;
+        }
+        let laned = made.then(set, &at, "affine_schedule", &args).ok();
+        let rest = other(set, &made, &at, lanes, &args, cost);
+        made = laned.filter(|l| cost(&l.func) < cost(&rest.func)).unwrap_or(rest);
+    }
+    any.then_some(made)
+}
+
+/// A part that is no product: an update by several statements, tiles of rows or columns, or the block itself.
+fn other(
+    set: &Setting,
+    made: &Made,
+    at: &Path,
+    lanes: i64,
+    args: &Args,
+    cost: &dyn Fn(&Function) -> f64,
+) -> Made {
+    if let Some(best) = updates(set, made, at, args, cost) {
+        return best;
+    }
+    let Some(s) = visit::at(&made.func.body, at) else { return made.clone() };
+    let alone = s.as_loop().is_some() && visit::leaves_lanes(s);
+    // Rows and columns of the block are in tiles, which are independent.
+    let tiles = has_role(s, Role::Tile);
+    let within: Path = at.iter().copied().chain(tiles.then_some(0)).collect();
+    let shared = || tiles.then(|| shared(set, made, &within, lanes)).flatten();
+    let turned = alone.then(|| shared().or_else(|| turned(set, made, &within, lanes))).flatten();
+    let (so_far, nest) = turned.unwrap_or_else(|| match alone {
+        true => (inside(set, made.clone(), at, args, cost), at.clone()),
+        false => (made.clone(), at.clone()),
+    });
+    let nest = if tiles { at.clone() } else { nest };
+    on_threads(set, &so_far, &nest, cost).unwrap_or(so_far)
+}
+
+/// Vectors of rows side by side: additions to one of them take as long as those to so many.
+const ROWS: i64 = 4;
+
+/// A tile of rows or columns that a block is applied to, each by itself, one element after the other: lanes are rows, which lie side
+/// by side in a copy, and what is subtracted from an element stays in registers. The block is copied, too.
+fn solved(set: &Setting, start: &Made, tile: &Path, lanes: i64) -> Option<Made> {
+    let (over, first) = side_by_side(&start.func, visit::at(&start.func.body, tile)?)?;
+    let nest: Path = tile.iter().copied().chain([0]).collect();
+    let mut made = start.clone();
+    if first != over {
+        made = step(set, &made, &nest, "reorder", vec![name(&over), name(&first)], &[])?;
+    }
+    let s = visit::at(&made.func.body, &nest)?;
+    let array = written(&made.func, s)?;
+    let sums = sums(s);
+    let mut along = true;
+    let row = s.as_loop()?.binder.id;
+    visit::walk(s, &mut |s, _| {
+        let last = |a: &Access| a.indices.last().is_some_and(|e| visit::vars_of(e).contains(&row));
+        along &= s.accesses().all(|(a, mode)| !mode.writes() || last(a));
+        true
+    });
+    let kept = [("at", name(&over)), ("space", name("host"))];
+    let block = [&kept[..], &[("invariant", name(&over))]].concat();
+    made = step(set, &made, tile, "accumulate", vec![name(&array)], &block)?;
+    if !along {
+        let turned = [&kept[..], &[("layout", call("permute", &[1, 0]))]].concat();
+        made = step(set, &made, tile, "accumulate", vec![name(&array)], &turned)?;
+    }
+    let array = written(&made.func, visit::at(&made.func.body, &named(&made, tile, &over)?)?)?;
+    for (label, over) in &sums {
+        let at = name(&names::around(label, over));
+        let named = [("at", at.clone()), ("invariant", at), ("space", name("register"))];
+        made = step(set, &made, tile, "accumulate", vec![name(&array)], &named)?;
+        made = step(set, &made, tile, "fma", vec![name(label)], &[]).unwrap_or(made);
+    }
+    let tail = [("tail", name("separate"))];
+    step(set, &made, tile, "vectorize", vec![name(&over), Arg::Int(ROWS * lanes)], &tail)
+}
+
+/// The loop over the rows, or columns, of a tile, and the first loop in the tile; `None` if it is none, or adds nothing up to one array.
+fn side_by_side(func: &Function, tile: &Stmt) -> Option<(String, String)> {
+    let l = tile.as_loop()?;
+    let mut loops: Vec<String> = Vec::new();
+    let mut here = &l.body;
+    while let Some(inner) = here.as_loop() {
+        loops.push(inner.binder.name.to_string());
+        here = &inner.body;
+    }
+    let over = loops.iter().find(|n| Role::Tile.is_of(&l.binder.name, n))?.clone();
+    let one = written(func, &l.body).is_some() && !sums(&l.body).is_empty();
+    one.then(|| (over, loops.swap_remove(0)))
+}
+
+/// What is added up in a nest, each with its innermost loop, over which it is.
+fn sums(nest: &Stmt) -> Vec<(String, String)> {
+    let mut out = Vec::new();
+    visit::walk(nest, &mut |s, _| {
+        if let Some(l) = s.as_loop()
+            && let (Some(label), Some(r)) = (l.body.label(), l.body.as_reduce())
+            && r.targets.iter().all(|t| t.indices.iter().all(|e| !visit::vars_of(e).contains(&l.binder.id)))
+        {
+            out.push((label.to_string(), l.binder.name.to_string()));
+        }
+        true
+    });
+    out
 }
 
 /// The paths of the parts of loops over blocks, and those of the other outermost loops.
@@ -237,10 +368,7 @@ fn product(
         args.push(Some("parallel"), name("outer"));
     }
     made = made.then(set, &nest, "affine_schedule", &args).ok()?;
-    for path in tiles(visit::at(&made.func.body, &nest)?).into_iter().rev() {
-        let path: Path = nest.iter().copied().chain(path).collect();
-        made = in_registers(set, &made, &path, wide).unwrap_or(made);
-    }
+    made = in_registers(set, made, &nest, true);
     Some(step(set, &made, at, "fma", vec![name(&p.label)], &[]).unwrap_or(made))
 }
 
@@ -292,11 +420,42 @@ fn tiles(s: &Stmt) -> Vec<Path> {
     out
 }
 
-/// What a loop adds up is in registers until it ends.
-fn in_registers(set: &Setting, start: &Made, at: &Path, wide: i64) -> Option<Made> {
+/// What the loops of a nest around full tiles add up is in registers until these loops end, where no other access forbids it. If not
+/// `all`, only where the compiler below does not see to it: it cannot tell elements of one array apart.
+pub(super) fn in_registers(set: &Setting, mut made: Made, nest: &Path, all: bool) -> Made {
+    for path in visit::at(&made.func.body, nest).map(tiles).unwrap_or_default().into_iter().rev() {
+        let path: Path = nest.iter().copied().chain(path).collect();
+        if all || visit::at(&made.func.body, &path).is_some_and(reads_what_it_adds_to) {
+            made = summed(set, &made, &path).unwrap_or(made);
+        }
+    }
+    made
+}
+
+/// Whether values that are added up to elements of an array come from this array.
+fn reads_what_it_adds_to(s: &Stmt) -> bool {
+    let mut found = false;
+    visit::walk(s, &mut |s, _| {
+        if let Some(r) = s.as_reduce() {
+            let loads = || r.values.iter().flat_map(visit::loads_of);
+            found |= r.targets.iter().any(|t| loads().any(|a| a.view.buffer() == t.view.buffer()));
+        }
+        !found
+    });
+    found
+}
+
+/// What a loop around a full tile adds up is in registers until it ends.
+fn summed(set: &Setting, start: &Made, at: &Path) -> Option<Made> {
     let l = visit::at(&start.func.body, at)?.as_loop()?;
     let over = l.binder.name.to_string();
-    let mut target = None;
+    let (mut target, mut wide) = (None, 0);
+    visit::walk(&l.body, &mut |s, _| {
+        if let Some(Executor::Vector(n)) = s.as_loop().map(|l| &l.exec) {
+            wide = *n as i64;
+        }
+        true
+    });
     visit::walk(&l.body, &mut |s, _| {
         let t = s.as_reduce().and_then(|r| r.targets.first());
         target = target.or_else(|| t.and_then(|t| Some((t.view.buffer()?, t.indices.len()))));

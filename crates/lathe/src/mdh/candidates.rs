@@ -10,6 +10,8 @@ use std::collections::HashSet;
 /// of skewed tiles to choose others.
 const JAM: i64 = 4;
 const TILE: i64 = 128;
+/// The same where threads share tiles: there are more of them.
+const SHARED: i64 = 32;
 /// Rows side by side whose elements wait for one another; those of integers take half of the registers that those of floats may.
 const ROWS: [i64; 2] = [4, 8];
 /// Widths of tiles of time steps, for arrays beyond the second cache.
@@ -85,6 +87,13 @@ pub(super) fn candidates(set: &Setting, func: &Function, path: &Path, large: boo
         if steps && !all.iter().any(|c| matches!(c.as_slice(), [("tile", _)])) {
             concurrent.push((with(&[("tile", number(STEPS[0]))]), None));
         }
+        let narrow = |(args, same): &(Named, Option<usize>)| {
+            let tile = ("tile", number(SHARED));
+            let all = args.iter().map(|a| if a.0 == "tile" { tile } else { *a });
+            in_results(args)
+                .then(|| (arguments(&all.chain([("parallel", word("outer"))]).collect::<Named>()), *same))
+        };
+        on_threads.extend(concurrent.iter().filter_map(narrow));
         on_threads.extend(concurrent.into_iter().map(|(mut args, same)| {
             let tiled = args.iter().any(|a| a.0 == "tile") && !in_results(&args);
             args.push(("parallel", word(if tiled { "wavefront" } else { "outer" })));

@@ -247,13 +247,19 @@ fn best(
     rows(set, whole, path, cost).into_iter().for_each(|m| offer(Some(m)));
     let refused = match apart(set, whole, path, (sizes, EXPANDED), &[]) {
         Ok(start) if blocks(func, path, sizes) => {
-            for width in BLOCKS {
-                offer(lathe_analysis::within_work(NEST, || blocked::blocked(set, &start, path, width, cost)));
-            }
-            affine(set, &start, (path, large(set, &start, path, sizes)), (least, cost), &mut offer).err()
+            let made =
+                |w: i64| lathe_analysis::within_work(NEST, || blocked::blocked(set, &start, path, w, cost));
+            let all: Vec<(Made, bool)> = BLOCKS.into_iter().filter_map(made).collect();
+            // No other form is as fast as rows that do not wait for one another, though the model may think so: it does not know how long
+            // elements of one row wait.
+            let solved = all.iter().any(|b| b.1);
+            all.into_iter().filter(|b| b.1 == solved).for_each(|b| offer(Some(b.0)));
+            let many = (path, large(set, &start, path, sizes));
+            if solved { None } else { affine(set, &start, many, (least, rest, cost), &mut offer).err() }
         }
         Ok(start) => {
-            affine(set, &start, (path, large(set, &start, path, sizes)), (least, cost), &mut offer).err()
+            affine(set, &start, (path, large(set, &start, path, sizes)), (least, rest, cost), &mut offer)
+                .err()
         }
         Err(d) => Some(d),
     };
@@ -276,7 +282,7 @@ fn best(
             let c = cost(&made.func);
             // What is on threads already is no surer than this.
             let gain = |m: &Made| if on_threads(m, path) { 1.0 } else { gain };
-            if c < best.as_ref().map_or(clear, |b| b.0 * gain(&b.1)) {
+            if c < best.as_ref().map_or(clear, |b| rest + (b.0 - rest) * gain(&b.1)) {
                 best = Some((c, made));
             }
         }
