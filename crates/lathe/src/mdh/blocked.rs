@@ -1,6 +1,7 @@
 //! Blocked factorizations, triangular solves and orthogonalization: the loop that is summed over runs in blocks (`affine_schedule(blocks: …)`), and
 //! what each block ends with is a matrix product: the operand that rows share is packed into panels (Goto and van de
-//! Geijn, 2008), and a tile of the results stays in registers. Where several statements wait for one another there, as in modified
+//! Geijn, 2008), and a tile of the results stays in registers. Before that, the block is applied to rows and columns, many of which are
+//! solved side by side. Where several statements wait for one another there, as in modified
 //! Gram-Schmidt, whose projections read what the one before subtracted, tiles of columns go through a block in its order.
 
 use super::made::Made;
