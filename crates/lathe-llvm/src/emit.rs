@@ -6,9 +6,9 @@ use lathe_abi::Runtime;
 use lathe_diagnostics::{Diagnostic, Places};
 use lathe_engine::{CheckTable, codes};
 use lathe_ir::lower::Unsupported;
-use lathe_ir::{BufId, Buffer, Expr, Function, Module, VarId};
+use lathe_ir::{BufId, Buffer, Expr, Function, Label, Module, VarId};
 use lathe_poly::Ranges;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::mem::offset_of;
 use std::sync::Arc;
 
@@ -111,6 +111,8 @@ pub struct Emitter<'a> {
     pub outlined: u32,
     /// What these names begin with.
     pub scope: &'static str,
+    /// The labels of what a schedule has in lanes ([`crate::unscheduled`]).
+    pub scheduled: HashSet<Label>,
     /// Nests become functions of their own: there are many.
     pub apart: bool,
     /// Of a kernel: what is peculiar to devices.

@@ -62,6 +62,7 @@ pub fn emit(
         ranges: Ranges::of_function(func),
         outlined: 0,
         scope: "",
+        scheduled: crate::unscheduled::scheduled(func),
         apart: crate::nests::many(func),
         device: Device::default(),
     };

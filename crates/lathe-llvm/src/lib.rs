@@ -28,6 +28,7 @@ mod shuffles;
 mod stmt;
 mod strided;
 mod turns;
+mod unscheduled;
 mod value;
 
 use ir::Ir;
@@ -35,7 +36,7 @@ use lathe_diagnostics::Diagnostic;
 use lathe_engine::{
     Capabilities, CheckTable, Code, Engine, Form, Object, Options, accept, check_table, needs, no_form,
 };
-use lathe_ir::{Executor, Function, Module, Stage, Stmt, visit};
+use lathe_ir::{Executor, Function, Module, Stage, Stmt};
 use lathe_poly::bounds::constant_trips;
 use machine::Machine;
 use std::sync::LazyLock;
@@ -176,21 +177,6 @@ fn emitted(
     Ok(Emitted { ir, bodies, machine, table, passes, stages })
 }
 
-/// Whether a function has a nest that computes something, in which the schedule makes no lanes.
-fn some_free(func: &Function) -> bool {
-    let any = |root: &Stmt, what: &dyn Fn(&Stmt) -> bool, into: &dyn Fn(&Stmt) -> bool| {
-        let mut found = false;
-        visit::walk(root, &mut |s, _| {
-            found |= what(s);
-            !found && into(s)
-        });
-        found
-    };
-    let computes = |s: &Stmt| any(s, &|s| s.label().is_some(), &|_| true);
-    let free = |s: &Stmt| s.as_loop().is_some() && visit::leaves_lanes(s) && computes(s);
-    any(&func.body, &free, &|s| s.as_loop().is_none())
-}
-
 /// As many statements that unrolled loops write out are in the body of one loop: the dependence analysis of LLVM's
 /// passes over loops compares all of a body with each other.
 const LONG: i64 = 512;
@@ -208,6 +194,30 @@ fn some_long(func: &Function) -> bool {
     longest(&func.body) > LONG
 }
 
+/// What every tree with a schedule gets: values in registers, shared addresses, and out of loops what does not change there.
+macro_rules! scheduled {
+    () => {
+        "sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg,\
+         loop-mssa(licm<no-allowspeculation>),gvn,instcombine<no-verify-fixpoint>,\
+         loop-mssa(licm),simplifycfg,dse,adce"
+    };
+}
+
+/// What nests that nobody scheduled get besides, of what LLVM does with C: conditions that are known from others, short loops written
+/// out before anything is made of what they then are, lanes of iterations and of neighbouring statements.
+macro_rules! free {
+    () => {
+        "jump-threading,correlated-propagation,simplifycfg,instcombine<no-verify-fixpoint>,\
+         loop-mssa(loop-rotate,licm<no-allowspeculation>,simple-loop-unswitch<no-nontrivial;trivial>),\
+         simplifycfg,instcombine<no-verify-fixpoint>,loop(indvars,loop-idiom,loop-deletion,loop-unroll-full),\
+         sroa,mldst-motion,gvn,sccp,bdce,instcombine<no-verify-fixpoint>,jump-threading,correlated-propagation,\
+         adce,dse,loop-mssa(licm<no-allowspeculation>),simplifycfg,instcombine<no-verify-fixpoint>,\
+         loop-vectorize,loop-load-elim,instcombine<no-verify-fixpoint>,simplifycfg,slp-vectorizer,vector-combine,\
+         instcombine<no-verify-fixpoint>,loop-unroll,instcombine<no-verify-fixpoint>,\
+         loop-mssa(licm<no-allowspeculation>),simplifycfg,adce"
+    };
+}
+
 /// A nest with lanes arrives with its loops, vectors and unrolling decided, so that what is left to do is to keep
 /// values in registers, to share addresses, and to move what does not change out of loops. Other nests, and all of a
 /// tree without a schedule, are nobody's yet: LLVM's own passes over loops, its vectorizers among them, do with them
@@ -215,19 +225,10 @@ fn some_long(func: &Function) -> bool {
 fn passes(opt_level: u8, func: &Function) -> &'static str {
     match opt_level {
         0 => "function(sroa)",
-        1 | 2 if func.stage != Stage::Plain && (!some_free(func) || some_long(func)) => {
-            "function(sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg,\
-             loop-mssa(licm<no-allowspeculation>),gvn,instcombine<no-verify-fixpoint>,\
-             loop-mssa(licm),simplifycfg,dse,adce)"
+        1 | 2 if func.stage != Stage::Plain && (!unscheduled::some(func) || some_long(func)) => {
+            concat!("function(", scheduled!(), ")")
         }
-        1 | 2 if func.stage != Stage::Plain => {
-            "function(sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg,\
-             loop-mssa(licm<no-allowspeculation>),gvn,instcombine<no-verify-fixpoint>,\
-             loop-mssa(licm),simplifycfg,dse,adce,\
-             loop(indvars,loop-idiom),loop-vectorize,loop-load-elim,instcombine<no-verify-fixpoint>,simplifycfg,\
-             loop-unroll,instcombine<no-verify-fixpoint>,loop-mssa(licm<no-allowspeculation>),\
-             simplifycfg,adce)"
-        }
+        1 | 2 if func.stage != Stage::Plain => concat!("function(", scheduled!(), ",", free!(), ")"),
         1 | 2 => "default<O2>",
         _ => "default<O3>",
     }

@@ -3,6 +3,7 @@
 use crate::emit::{Emitter, Lanes, Result, unsupported};
 use crate::interleave;
 use crate::ir::Value;
+use crate::unscheduled;
 use crate::value::Leaf;
 use lathe_diagnostics::Places;
 use lathe_ir::visit::leaves_lanes;
@@ -117,11 +118,14 @@ pub fn serial(e: &mut Emitter, l: &Loop, places: &Places) -> Result<()> {
     Ok(())
 }
 
-/// Whether LLVM's passes are to make lanes and copies of the iterations of a loop and of those in it: where the schedule
-/// makes none in the whole nest.
+/// Whether LLVM's passes are to make lanes and copies of the iterations of a loop and of those in it: in nests that nobody scheduled.
 pub fn free(e: &Emitter, l: &Loop) -> bool {
-    let whole = || e.func.stage == Stage::Plain || leaves_lanes(&l.body);
-    e.frame.free.unwrap_or_else(|| e.frame.lanes.is_none() && whole())
+    match e.frame.free {
+        Some(true) => true,
+        _ if e.frame.lanes.is_some() => false,
+        None => e.func.stage == Stage::Plain || leaves_lanes(&l.body),
+        Some(false) => unscheduled::apart(&l.body, &e.scheduled),
+    }
 }
 
 /// The constant trip count of a loop: of its emitted bounds, or else of the difference of the

@@ -83,6 +83,7 @@ pub fn ptx(
             frame,
             ranges: Ranges::of_function(func),
             outlined: 0,
+            scheduled: crate::unscheduled::scheduled(func),
             apart: false,
             device: Device { next_id: func.next_id, ..Device::default() },
         };

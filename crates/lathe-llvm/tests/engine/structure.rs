@@ -93,3 +93,28 @@ fn loops_without_a_schedule_become_vectors() {
     let sum = "func f(N)(A: in f32[N], s: inout f32[]) stage plain { for i in 0..N { 's'[i]: s[]! sum= A[i]! licensed } }";
     assert!(!emit(sum, "llvm", &options).contains("fadd <"));
 }
+
+/// Beside a nest in lanes in one loop around, one that nobody scheduled gets lanes from LLVM; what the lanes leave over does not.
+#[test]
+fn nests_beside_nests_in_lanes_are_nobodys() {
+    let text = |second: &str| {
+        format!(
+            "func f(N, T)(A: inout f32[N, 64], B: inout f64[N, 64]) stage scheduled {{
+               for t in 0..T {{
+                 for i in 0..N {{ for o in 0..8 {{ for j in 0..8 vector(8) {{ 'a'[t, i, o, j]: A[i, o * 8 + j]! = A[i, o * 8 + j]! * 2.0:f32 }} }} }}
+                 {second}
+               }}
+             }}"
+        )
+    };
+    let target = lathe_target::Machine::find("x86-64-v3").expect("a machine").code;
+    let options = lathe_engine::Options { target: Some(target), ..lathe_engine::Options::default() };
+    let own = "for i in 0..N { for j in 0..64 { 'b'[t, i, j]: B[i, j]! = B[i, j]! + 1.0:f64 } }";
+    let lanes = |text: &str| emit(text, "llvm", &options).contains("fadd <4 x double>");
+    assert!(lanes(&text(own)));
+    // As statements that the first nest has in lanes, or on what is near the core.
+    assert!(!lanes(&text(&own.replace("'b'[t, i, j]", "'a'[t, i, j, 0]"))));
+    let near = "for i in 0..N { alloc S: f64[64] stack
+      for j in 0..64 { 's'[t, i, j]: S[j]! = B[i, j]! + 1.0:f64 } for j in 0..64 { 'b'[t, i, j]: B[i, j]! = S[j]! } }";
+    assert!(!lanes(&text(near)));
+}
