@@ -32,8 +32,11 @@ import numpy as np  # noqa: E402
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES, ORDER = ROOT / "examples/gradients", ROOT / "benches/order"
-DEFAULT = "inline, licm : cse, forward, cse, dse, dce, promote"
-LAST = ": inline, licm, cse, forward, cse, dse, dce, promote"
+DEFAULT = "inline, licm, raise : tidy, cse, forward, cse, dse, dce, promote"
+LAST = "raise : tidy, inline, licm, cse, forward, cse, dse, dce, promote"
+# The same passes of the optimizer before and after differentiation, which does nothing of its own.
+ORDERS = {"before": DEFAULT, "after": LAST, "plain-before": "inline, licm : cse, forward, cse, dse, dce, promote",
+          "plain-after": ": inline, licm, cse, forward, cse, dse, dce, promote"}
 
 # Sizes, numbers, what is differentiated by, and whether the result is one number.
 RATIOS: dict[str, tuple[dict[str, int], dict[str, Any], str, str]] = {
@@ -237,17 +240,19 @@ def order(where: Path, command: str) -> list[dict[str, Any]]:
     for name, (sizes, given, wrt) in PROGRAMS.items():
         try:
             runs, results = [], []
-            for when, passes in (("before", DEFAULT), ("after", LAST)):
+            for when, passes in ORDERS.items():
                 options = ["--passes", passes, *(["--wrt", wrt] if wrt else [])]
                 d = lathe.load(tree(where, command, str(ORDER / f"{name}.lathe:{name}"), options, f"order-{name}-{when}"))
                 runs.append(bound(d, arguments(d, sizes, given), 1))
                 result = runs[-1]()
                 results.append(result if isinstance(result, tuple) else (result,))
-            for x, y in zip(*results, strict=True):
-                np.testing.assert_allclose(x, y, rtol=1e-7, atol=1e-9)
-            a, b = shortest(runs)
-            rows.append({"kernel": name, "sizes": sizes | given, "optimize_then_ad_s": a, "ad_then_optimize_s": b})
-            print(name, f"{a * 1e3:.4f} {b * 1e3:.4f} ms {b / a:.2f}", flush=True)
+            for other in results[1:]:
+                for x, y in zip(results[0], other, strict=True):
+                    np.testing.assert_allclose(x, y, rtol=1e-7, atol=1e-9)
+            a, b, c, d = shortest(runs)
+            rows.append({"kernel": name, "sizes": sizes | given, "optimize_then_ad_s": a, "ad_then_optimize_s": b,
+                         "plain_optimize_then_ad_s": c, "plain_ad_then_optimize_s": d})
+            print(name, f"{a * 1e3:.4f} {b * 1e3:.4f} ms {b / a:.2f}; plain {c * 1e3:.4f} {d * 1e3:.4f} ms {d / c:.2f}", flush=True)
         except Exception as e:
             rows.append({"kernel": name, "error": f"{type(e).__name__}: {e}"[:300]})
             print(name, rows[-1]["error"], flush=True)
@@ -453,13 +458,27 @@ def text(report: dict[str, Any]) -> str:
                           + (f"; speed-up beside the kernel's: geometric mean {geometric(ups):.2f}, smallest {min(ups):.2f}." if n else ".")]
     if rows := report.get("order"):
         good = [r for r in rows if "error" not in r]
-        lines += ["", "The same passes before (and after) differentiation, and all of them after it; programs of `benches/order`, one thread.", "",
-                  "| program | sizes | optimize, then AD, ms | AD, then optimize, ms | ratio |", "|---|---|---|---|---|"]
-        lines += [f"| {r['kernel']} | {' '.join(f'{k}={v}' for k, v in r['sizes'].items())} | {r['optimize_then_ad_s'] * 1e3:.4g} | {r['ad_then_optimize_s'] * 1e3:.4g} | "
-                  f"{r['ad_then_optimize_s'] / r['optimize_then_ad_s']:.2f} |" if "error" not in r else f"| {r['kernel']} | {r['error']} |" for r in rows]
-        values = {r["kernel"]: r["ad_then_optimize_s"] / r["optimize_then_ad_s"] for r in good}
-        lines += ["", f"Geometric mean {geometric(list(values.values())):.2f}; without `norm`, whose ratio grows with its size, "
-                  f"{geometric([v for k, v in values.items() if k != 'norm']):.2f}."]
+        lines += ["", "The same passes before (and after) differentiation, and all of them after it; programs of `benches/order`, one thread. With `raise` and `tidy`, "
+                  "which recover what optimizing first gives, as derivatives are made; and plain, with neither on both sides (`docs/derivatives.md`, passes).", "",
+                  "| program | sizes | optimize, then AD, ms | AD, then optimize, ms | ratio | plain: optimize, then AD, ms | AD, then optimize, ms | ratio |", "|---|---|---|---|---|---|---|---|"]
+        both = ("", "plain_")
+
+        def ordered(r: dict[str, Any], how: str) -> list[float] | None:
+            """The two times with, or without, what differentiation does itself; rows measured before that was a choice have one pair."""
+            times = [r.get(f"{how}{when}_s") for when in ("optimize_then_ad", "ad_then_optimize")]
+            return None if None in times else times
+
+        for r in rows:
+            if "error" in r:
+                lines.append(f"| {r['kernel']} | {r['error']} |")
+                continue
+            cells = [f"{t[0] * 1e3:.4g} | {t[1] * 1e3:.4g} | {t[1] / t[0]:.2f}" if (t := ordered(r, how)) else "– | – | –" for how in both]
+            lines.append(f"| {r['kernel']} | {' '.join(f'{k}={v}' for k, v in r['sizes'].items())} | " + " | ".join(cells) + " |")
+        for how, text in zip(both, ("Geometric mean", "Plain: geometric mean"), strict=True):
+            values = {r["kernel"]: t[1] / t[0] for r in good if (t := ordered(r, how))}
+            if values:
+                lines += ["", f"{text} {geometric(list(values.values())):.2f}; without `norm`, whose ratio grows with its size, "
+                          f"{geometric([v for k, v in values.items() if k != 'norm']):.2f}."]
     if rows := report.get("norm"):
         lines += ["", "The gradient of a norm, on one thread. Kept between the sweeps: " + ", ".join(f"`{t}`" for t in rows[0]["tape"]) + " bytes.", "",
                   "| elements | written in the loop, f64: ns an element | example, f32 |", "|---|---|---|"]

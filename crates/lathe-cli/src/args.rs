@@ -360,7 +360,8 @@ pub struct GradArgs {
     /// `steps`: `floor`, `round` and conversions to integers count as locally constant
     #[arg(long, value_parser = ["steps"])]
     pub allow: Vec<String>,
-    /// Passes of the optimizer before and after differentiation; default: `'inline, licm : cse, forward, cse, dse, dce,
+    /// Passes of the optimizer before and after differentiation, `raise` (loops to index notation) as the last before and `tidy`
+    /// (what both sweeps compute) as the first after it; default: `'inline, licm, raise : tidy, cse, forward, cse, dse, dce,
     /// promote'`, none: `:`
     #[arg(long, value_name = "PASSES")]
     pub passes: Option<String>,

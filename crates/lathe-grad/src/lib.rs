@@ -96,6 +96,10 @@ pub struct Request {
     /// Sizes and integers that are known, by name: they decide which of several values takes the fewest bytes to keep.
     /// Without them, only what is less for all sizes is.
     pub sizes: BTreeMap<String, i64>,
+    /// Loops that are equivalent to index notation are brought into it first, so that their adjoints are in it, too.
+    pub raise: bool,
+    /// Reverse mode: redundant and dead computations of the two sweeps are removed.
+    pub tidy: bool,
 }
 
 impl Request {
@@ -111,6 +115,8 @@ impl Request {
             checkpoints: None,
             directions: None,
             sizes: BTreeMap::new(),
+            raise: true,
+            tidy: true,
         }
     }
 
@@ -266,7 +272,8 @@ fn real(
             let d = reverse::cotangents(module, prepared, request, wrt, of)?;
             let d = Derivative { func: custom::inlined(module, d.func), ..d };
             within_limits(&d.func)?;
-            Ok(Derivative { func: tidy::tidied(d.func, new), ..d })
+            let func = if request.tidy { tidy::tidied(d.func, new) } else { tidy::under_own_names(d.func) };
+            Ok(Derivative { func, ..d })
         }
     }
 }

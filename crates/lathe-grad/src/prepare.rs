@@ -43,7 +43,8 @@ pub fn prepare(
         return no(format!("`{}` may overlap another parameter", p.name()), "pass arrays that are distinct");
     }
     let called = crate::calls::opened(module, func, request.mode)?;
-    let plain = lets::without_lets(&sink::sunk(&planes::apart(&raise::raised(&called))));
+    let called = if request.raise { raise::raised(&called) } else { called };
+    let plain = lets::without_lets(&sink::sunk(&planes::apart(&called)));
     let act = activity(module, &plain, wrt, of, request.allow_steps)?;
     let opened =
         lathe_transform::open::open_some(module, &plain, &|c| !stays(c, &act)).map_err(|r| *r.diagnostic)?;

@@ -248,6 +248,36 @@ fn passes_make_the_gradient_of_a_norm_linear() {
 }
 
 #[test]
+fn derivatives_are_made_with_and_without_raise_and_tidy() {
+    let f = Folder::new();
+    f.write(
+        "g.lathe",
+        "kernel spread(x: f64[N], w: f64[N]) -> (y: f64[N]) {
+            for i in 0..N { y[i] = 0 }
+            for i in 0..N { for j in 0..N { y[i] += exp(w[j]) * x[j] } } }",
+    );
+    let made = |passes: &str| {
+        let r = parsed(&f.ok(&format!("grad g.lathe --value --check --json --passes {passes} -o d.tree")));
+        assert_eq!(r["check"]["ok"], true, "{passes}: {r}");
+        f.read("d.tree")
+    };
+    let usual = made("inline,licm,raise:tidy,cse,forward,cse,dse,dce,promote");
+    assert_eq!(usual, {
+        f.ok("grad g.lathe --value -o d.tree");
+        f.read("d.tree")
+    });
+    // The adjoint of a sum is one; what is reversed as it stands adds up in loops.
+    let (both, raised, tidied, none) = (made("raise:tidy"), made("raise:"), made(":tidy"), made(":"));
+    let sum = "compute 'y.2.bar'";
+    assert!(raised.contains(sum) && both.contains(sum), "{raised} {both}");
+    assert!(!none.contains(sum) && !tidied.contains(sum), "{none} {tidied}");
+    assert!(both != raised, "{both}");
+    for wrong in ["raise,licm", "tidy", ":raise", ":dce,tidy", "raise,raise:"] {
+        f.fails(&format!("grad g.lathe --passes {wrong}"), 1, "E0620");
+    }
+}
+
+#[test]
 fn derivatives_of_recursive_functions_are_whole_trees() {
     let f = Folder::new();
     let text = "func power()(x: in f64, n: in i32, y: out f64[]) stage plain {

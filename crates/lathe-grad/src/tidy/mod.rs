@@ -53,7 +53,13 @@ pub fn tidied(func: Function, new: Cotangents) -> Function {
     let mut func = hoist::hoisted(func);
     func.body = together::together(&func.body.clone(), &mut func.next_id);
     let body = func.body.clone();
-    func.body = named_apart(&short::written_out(&block(&body, new, &mut func)), &func);
+    func.body = short::written_out(&block(&body, new, &mut func));
+    under_own_names(func)
+}
+
+/// The function with local arrays under names of their own.
+pub fn under_own_names(mut func: Function) -> Function {
+    func.body = named_apart(&func.body, &func);
     func
 }
 

@@ -17,8 +17,14 @@ use lathe_lang::{KernelInfo, Program as Lang};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Passes of the optimizer on the kernel and, after differentiation, on the derivative.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+/// What differentiation does itself, as the last pass before it and the first one after it: loops that are equivalent to index
+/// notation are brought into it, and what both sweeps compute is removed.
+const RAISE: &str = "raise";
+const TIDY: &str = "tidy";
+
+/// Passes of the optimizer on the kernel and, after differentiation, on the derivative. `raise` may be the last one before, and `tidy`
+/// the first one after it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Passes {
     pub before: Vec<String>,
     pub after: Vec<String>,
@@ -28,7 +34,7 @@ impl Passes {
     /// The default: loop-invariant values are hoisted, and so are their adjoints;
     /// afterwards, values that both sweeps compute are computed once.
     pub fn usual() -> Passes {
-        Passes::parse("inline, licm : cse, forward, cse, dse, dce, promote")
+        Passes::parse("inline, licm, raise : tidy, cse, forward, cse, dse, dce, promote")
     }
 
     /// `inline, licm : cse, dce`; what is before the colon comes before differentiation.
@@ -36,6 +42,13 @@ impl Passes {
         let names = |part: &str| names_of(part).map(str::to_string).collect();
         let (before, after) = text.split_once(':').unwrap_or((text, ""));
         Passes { before: names(before), after: names(after) }
+    }
+}
+
+impl Default for Passes {
+    /// None of the optimizer.
+    fn default() -> Passes {
+        Passes::parse("raise : tidy")
     }
 }
 
@@ -63,11 +76,33 @@ pub fn differentiated(
     request: &Request,
     passes: &Passes,
 ) -> Result<Derivative, Diagnostic> {
-    let names = |all: &[String]| all.iter().map(String::as_str).collect::<Vec<_>>().join(",");
-    let func = optimized(module, func, &names(&passes.before))?;
-    let mut d = differentiate(module, &func, request)?;
-    d.func = optimized(&d.within(module), &d.func, &names(&passes.after))?;
+    let (before, raise) = raised(&passes.before);
+    let (tidy, after) = match passes.after.split_first() {
+        Some((first, rest)) if first == TIDY => (true, rest),
+        _ => (false, &passes.after[..]),
+    };
+    let request = Request { raise: request.raise && raise, tidy: request.tidy && tidy, ..request.clone() };
+    let func = passed(module, func, before)?;
+    let mut d = differentiate(module, &func, &request)?;
+    d.func = passed(&d.within(module), &d.func, after)?;
     Ok(d)
+}
+
+/// The passes of the optimizer before differentiation, and whether it begins with [`RAISE`].
+fn raised(before: &[String]) -> (&[String], bool) {
+    match before.split_last() {
+        Some((last, rest)) if last == RAISE => (rest, true),
+        _ => (before, false),
+    }
+}
+
+fn passed(module: &Module, func: &Function, passes: &[String]) -> Result<Function, Diagnostic> {
+    if let Some(name) = passes.iter().find(|n| [RAISE, TIDY].contains(&n.as_str())) {
+        let text = format!("`{name}` is not a pass that can be applied here");
+        let help = "`raise` is the last pass before differentiation, `tidy` the first one after it";
+        return Err(Diagnostic::error(lathe_transform::codes::ARGUMENT, text).help(help));
+    }
+    optimized(module, func, &passes.join(","))
 }
 
 /// Adds a kernel's derivative to a program, as one more kernel, and says what is known of it.
@@ -268,9 +303,9 @@ fn one(module: &Module, f: &Function, d: &lathe_lang::Derived) -> Result<Derivat
         "jvp" => differentiated(module, f, &request(Mode::Forward, name), &passes),
         "vjp" => differentiated(module, f, &request(Mode::Reverse, name), &passes),
         "sparsity" => {
-            let func = optimized(module, f, &passes.before.join(","))?;
+            let func = passed(module, f, raised(&passes.before).0)?;
             let mut d = lathe_grad::sparsity(module, &func, &request(Mode::Forward, name))?;
-            d.func = optimized(module, &d.func, &passes.after.join(","))?;
+            d.func = passed(module, &d.func, &passes.after[1..])?;
             Ok(d)
         }
         // Forward over reverse: how the cotangents change along a direction of the inputs.

@@ -31,9 +31,12 @@ fn derivatives_of_examples_agree_with_differences() {
             let d = data::make(f, &given).unwrap_or_else(|e| panic!("{k}: {e}"));
             let values = lathe::convert::to_values(&d.arrays).expect("values");
             let request = Request::new(Mode::Reverse, "d");
-            let c = check(&p.lang.module, f, &request, &Passes::default(), &values, &d.sizes, 5)
-                .unwrap_or_else(|e| panic!("{k}: {e}"));
-            assert!(c.ok, "{k}: {c:?}");
+            // As derivatives are made, and as every statement is reversed as it stands.
+            for passes in [Passes::default(), Passes::parse(":")] {
+                let c = check(&p.lang.module, f, &request, &passes, &values, &d.sizes, 5)
+                    .unwrap_or_else(|e| panic!("{k}: {e}"));
+                assert!(c.ok, "{k}: {passes:?} {c:?}");
+            }
         }
     }
 }
