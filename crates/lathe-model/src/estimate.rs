@@ -31,6 +31,29 @@ impl Estimate {
 
 /// Estimates one call of a function whose data are where the last call left them. Sizes that are not given are 256.
 pub fn estimate(func: &Function, sizes: &BTreeMap<String, i64>, machine: &Machine) -> Estimate {
+    let known = with_sizes(func, sizes);
+    let names = Known::of(&known);
+    let (instructions, overhead) = Walk::new(machine, &names, func.stage == Stage::Plain).total(&known.body);
+    let mut traffic = Traffic { machine, known: &names, values: Values::new(), at_once: 1.0, waits: 0.0 };
+    let moved = traffic.of(&known.body);
+    let memory = machine.core_bytes_per_cycle.max(1) as f64;
+    let costs = &machine.costs;
+    let waits = traffic.waits;
+    let bytes = moved[0] / costs.l2_bytes_per_cycle + moved[1] / costs.l3_bytes_per_cycle + moved[2] / memory;
+    Estimate { instructions, traffic: bytes + waits, overhead, serial: costs.serial }
+}
+
+/// Cycles until cores have the lines that others hold, in one such call. No part of [`Estimate::cycles`]: it is about what runs on
+/// which cores in the whole function, and says nothing of one loop while those around it are undecided.
+pub fn handed(func: &Function, sizes: &BTreeMap<String, i64>, machine: &Machine) -> f64 {
+    let known = with_sizes(func, sizes);
+    let names = Known::of(&known);
+    let mut traffic = Traffic { machine, known: &names, values: Values::new(), at_once: 1.0, waits: 0.0 };
+    traffic.handed(&known.body) * machine.costs.handed
+}
+
+/// A function with constants for sizes and numbers of steps.
+fn with_sizes(func: &Function, sizes: &BTreeMap<String, i64>) -> Function {
     let mut constants: HashMap<_, _> = func
         .sizes
         .iter()
@@ -51,13 +74,5 @@ pub fn estimate(func: &Function, sizes: &BTreeMap<String, i64>, machine: &Machin
             *b = std::sync::Arc::new(lathe_ir::Buffer { extents, ..(**b).clone() });
         }
     }
-    let names = Known::of(&known);
-    let (instructions, overhead) = Walk::new(machine, &names, func.stage == Stage::Plain).total(&known.body);
-    let mut traffic = Traffic { machine, known: &names, values: Values::new(), at_once: 1.0, waits: 0.0 };
-    let moved = traffic.of(&known.body);
-    let memory = machine.core_bytes_per_cycle.max(1) as f64;
-    let costs = &machine.costs;
-    let waits = traffic.waits;
-    let bytes = moved[0] / costs.l2_bytes_per_cycle + moved[1] / costs.l3_bytes_per_cycle + moved[2] / memory;
-    Estimate { instructions, traffic: bytes + waits, overhead, serial: costs.serial }
+    known
 }

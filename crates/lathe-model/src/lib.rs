@@ -10,4 +10,4 @@ mod instructions;
 mod traffic;
 mod trips;
 
-pub use estimate::{Estimate, estimate};
+pub use estimate::{Estimate, estimate, handed};

@@ -5,6 +5,8 @@
 //! does not fit, every iteration moves its own. (The reasoning of blocking for caches: Lam, Rothberg and Wolf 1991.)
 //! Lines that several threads write move from core to core (false sharing).
 
+mod handed;
+
 use crate::accesses::{Known, Place, loads};
 use crate::count::Values;
 use crate::trips::{UNKNOWN_TRIPS, bounds, typical_of};

@@ -2,7 +2,7 @@
 
 use lathe_diagnostics::FileId;
 use lathe_ir::text::parse_module;
-use lathe_model::{Estimate, estimate};
+use lathe_model::{Estimate, estimate, handed};
 use lathe_target::{Costs, Machine, Masks};
 use std::collections::BTreeMap;
 
@@ -526,4 +526,43 @@ fn what_a_constant_number_of_iterations_leaves_beyond_vectors_runs_one_by_one() 
         &sizes,
     );
     assert!(lanes.instructions < plain(14), "{} {}", lanes.instructions, plain(14));
+}
+
+/// Two loops over one array, of which the second reads what the first one writes.
+fn two_loops(first: &str, second: &str, read: &str) -> String {
+    format!(
+        "func f(N)(A: in f64[N, 64], B: out f64[N, 64]) stage scheduled {{
+           alloc T: f64[N, 64]
+           for i in 0..N {first} {{ for j in 0..64 {{ 'T'[i, j]: T[i, j]! = A[i, j]! }} }}
+           for i in 0..N {second} {{ for j in 0..64 {{ 'B'[i, j]: B[i, j]! = {read} + T[i, j]! }} }}
+         }}"
+    )
+}
+
+#[test]
+fn lines_are_handed_where_the_next_loop_runs_on_other_cores() {
+    let m = Machine { threads: 4, ..machine() };
+    let of = |m: &Machine, first, second, read| {
+        let text = two_loops(first, second, read);
+        let module = parse_module(FileId(0), &text).unwrap_or_else(|d| panic!("{d:?}\n{text}"));
+        handed(&module.functions["f"], &BTreeMap::from([("N".to_string(), 256)]), m)
+    };
+    let own = "T[i, j]!";
+    // On one core, or on the same ones, nothing moves.
+    assert_eq!(of(&m, "", "", own), 0.0);
+    assert_eq!(of(&m, "cpu", "cpu", own), 0.0);
+    // What threads wrote, one thread reads, and what one wrote, threads; then those who write it have to get it back.
+    let (gathered, spread) = (of(&m, "cpu", "", own), of(&m, "", "cpu", own));
+    let all = m.costs.handed * (256.0 * 64.0 * 8.0) / 64.0;
+    assert!((0.5 * all..2.5 * all).contains(&gathered), "{gathered} {all}");
+    assert!((0.5 * all..2.5 * all).contains(&spread), "{spread} {all}");
+    // Rows that other threads wrote.
+    assert!(of(&m, "cpu", "cpu", "T[j, i % 64]!") > 0.0);
+    // A machine says what a line takes; one thread hands nothing over.
+    let slow = Machine { costs: Costs { handed: 1000.0, ..Costs::default() }, ..m.clone() };
+    assert!(of(&slow, "cpu", "", own) > 5.0 * gathered);
+    assert_eq!(of(&Machine { threads: 1, ..m.clone() }, "cpu", "", own), 0.0);
+    // What no cache of a core holds any more comes from where it always comes from.
+    let small = Machine { l1_bytes: 1 << 10, l2_bytes: 4 << 10, ..m };
+    assert!(of(&small, "cpu", "", own) < 0.5 * gathered);
 }

@@ -76,6 +76,8 @@ costs! {
     wake_each = 900.0;
     /// Until a line is there that another core writes, for each thread that may be that one.
     contended = 15.0;
+    /// Until a core has a line that another one holds, where they follow one another.
+    handed = 40.0;
     /// Bytes per cycle and thread from the second cache; what comes from memory is among the facts.
     l2_bytes_per_cycle = 64.0;
     /// The same from the third cache.

@@ -15,6 +15,7 @@ mod calls;
 mod candidates;
 mod columns;
 mod complete;
+mod cores;
 mod expand;
 mod file;
 mod interior;

@@ -7,7 +7,7 @@ use super::expand::{Chosen, Expander, Taken, why};
 use super::setting::{Setting, Wanted, labels};
 use super::space::FreeSpace;
 use super::{DEFAULT_MODEL, STEP};
-use super::{mapped, nests, raise, reductions, siblings, stencils};
+use super::{cores, mapped, nests, raise, reductions, siblings, stencils};
 use crate::applied::{Form, Progress, Version, on_loops};
 use crate::schedule::specialize;
 use lathe_diagnostics::Diagnostic;
@@ -16,6 +16,7 @@ use lathe_mdh::{Decisions, Homomorphism, Model};
 use lathe_poly::simplify::simplify_function;
 use lathe_space::{BinOp, Expr, Value, ValueRange, eval};
 use lathe_strategy::{ArgValue, Argument, Context, Refusal, Strategy};
+use lathe_target::Machine;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Instant;
@@ -172,6 +173,9 @@ pub(super) fn best(
             }
         }
     }
+    if set.params.is_empty() {
+        v = on_cores(set, context, sizes, v)?;
+    }
     if v.taken.is_nothing() {
         v.notes.extend(reductions::hints(set));
     }
@@ -182,6 +186,24 @@ pub(super) fn best(
     v.forms.push(Form::Tree(v.func.clone()));
     v.taken.seconds = start.elapsed().as_secs_f64();
     Ok(v)
+}
+
+/// The version with those loops on threads that the whole function gains by; if there are none left, what is best on one thread.
+fn on_cores(
+    set: &Setting,
+    context: &Context,
+    sizes: &BTreeMap<String, i64>,
+    v: Version,
+) -> Result<Version, Diagnostic> {
+    let some = cores::has_threads(&v.func.body);
+    let placed = cores::placed(set, v, sizes);
+    if !some || cores::has_threads(&placed.func.body) {
+        return Ok(placed);
+    }
+    let machine = Machine { threads: 1, ..set.machine.clone() };
+    let alone = best(&Setting { machine: &machine, ..*set }, context, sizes)?;
+    let cost = |v: &Version| lathe_model::estimate(&simplify_function(&v.func), sizes, &machine).cycles();
+    Ok(if cost(&alone) < cost(&placed) { alone } else { placed })
 }
 
 /// For a device: loops that are equivalent to index notation are raised to it, every compute is decided for itself, and

@@ -272,3 +272,55 @@ fn threads_are_not_taken_where_they_would_wait_for_one_another() {
         assert!(made.matches("parallel").count() > 2, "{made}");
     }
 }
+
+/// A map that gains by threads, before a recurrence that reads all of it on one: worth the threads where lines go from core to core at once,
+/// and not where that takes long.
+#[test]
+fn threads_are_left_where_lines_take_longer_than_they_gain() {
+    let p = Program::from_text(
+        "f.lathe",
+        "kernel chained(A: f64[256, 256]) -> (x: f64) {
+    var T: f64[256, 256]
+    T[i, j] = exp(A[i, j])
+    x = 0
+    for i in 0..256 { for j in 0..256 { x = x * 0.5 + T[j, i] } }
+}",
+    )
+    .unwrap_or_else(|e| panic!("{e}"));
+    let kernel = p.kernel(None).expect("a kernel");
+    let mut machine = Machine::find("x86-64-v4").expect("a machine");
+    machine.threads = 2;
+    machine.l2_bytes = 2 << 20;
+    let mut made = |handed: f64| {
+        machine.costs.handed = handed;
+        let schedule = scheduled(&p, kernel, &how(Some("auto"), &BTreeMap::new()), &machine);
+        schedule.versions[0].taken.strategy.clone()
+    };
+    let (near, far) = (made(0.001), made(500.0));
+    assert!(near.contains("parallel") && !near.contains("serial("), "{near}");
+    assert!(!far.contains("parallel") && far.contains("vectorize"), "{far}");
+}
+
+/// Loops between loops on threads run there, too, though each alone gains too little: what they read and write stays where it is.
+#[test]
+fn loops_between_loops_on_threads_keep_lines_where_they_are() {
+    let p = Program::from_text(
+        "f.lathe",
+        "kernel steps(A: inout f64[256, 256], T: i32) {
+    var B: f64[256, 256]
+    for t in 0..T {
+        B[i, j] = exp(A[i, j])
+        for i in 1..255 { for j in 1..255 { A[i, j] = B[i, j] } }
+    }
+}",
+    )
+    .unwrap_or_else(|e| panic!("{e}"));
+    let kernel = p.kernel(None).expect("a kernel");
+    let mut machine = Machine::find("x86-64-v4").expect("a machine");
+    (machine.threads, machine.l2_bytes, machine.costs.handed) = (4, 2 << 20, 100.0);
+    let how = How { threads: Some(4), ..how(Some("auto"), &BTreeMap::new()) };
+    let schedule = scheduled(&p, kernel, &how, &machine);
+    let strategy = &schedule.versions[0].taken.strategy;
+    let tree = lathe::text::print_function(&schedule.versions[0].func);
+    assert_eq!(tree.matches(" cpu {").count(), 2, "{strategy}\n{tree}");
+}

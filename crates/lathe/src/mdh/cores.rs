@@ -1,0 +1,133 @@
+//! Which loops run on threads, once all of them are known. A loop on threads leaves each core its part of what it writes, and what runs
+//! next on other cores waits for these lines: a loop that gains by threads on its own may lose more than that around it, and
+//! one that gains little may keep lines where they are. So loops change places one at a time, as long as the whole function gains.
+
+use super::made::Made;
+use super::setting::Setting;
+use crate::applied::Version;
+use lathe_ir::visit::{self, Path};
+use lathe_ir::{Executor, Function, Loop, Stmt, StmtKind};
+use lathe_transform::{Arg, Args};
+use std::collections::{BTreeMap, HashSet};
+
+/// Where less of a function's time is spent waiting for lines of other cores, nothing is changed.
+const LITTLE: f64 = 0.05;
+/// What changes must take the function's time to.
+const CLEARLY: f64 = 0.95;
+/// Loops that are looked at.
+const LOOPS: usize = 128;
+
+/// A loop that could run on threads, or does.
+struct Place {
+    path: Path,
+    threads: bool,
+}
+
+/// The version with other loops on threads, if that is expected to be faster.
+pub(super) fn placed(set: &Setting, v: Version, sizes: &BTreeMap<String, i64>) -> Version {
+    if set.machine.threads < 2 {
+        return v;
+    }
+    let alone = |f: &Function| lathe_model::estimate(f, sizes, set.machine).cycles();
+    let handed = |f: &Function| lathe_model::handed(f, sizes, set.machine);
+    let (computed, waited) = (alone(&v.func), handed(&v.func));
+    if waited < LITTLE * computed {
+        return v;
+    }
+    let total = |f: &Function| alone(f) + handed(f);
+    let all = places(&v.func.body);
+    if all.len() > LOOPS {
+        return v;
+    }
+    let mut refused = HashSet::new();
+    loop {
+        let Some(chosen) = chosen(&v.func, &all, &refused, (computed + waited) * CLEARLY, &total) else {
+            return v;
+        };
+        match applied(set, &v.func, &all, &chosen) {
+            Ok(made) => return made.after(v),
+            // Iterations that depend on each other stay in order.
+            Err(at) if refused.insert(at) => {}
+            Err(_) => return v,
+        }
+    }
+}
+
+/// The outermost loops that run on threads, and those beside them that have none inside.
+fn places(body: &Stmt) -> Vec<Place> {
+    let mut out = Vec::new();
+    visit::walk(body, &mut |s, p| {
+        let Some(l) = s.as_loop() else { return true };
+        let threads = l.exec == Executor::Cpu;
+        let own = threads || (l.exec == Executor::Serial && !has_threads(&l.body));
+        if own {
+            out.push(Place { path: p.to_vec(), threads });
+        }
+        !own && l.exec == Executor::Serial
+    });
+    out
+}
+
+/// Whether a loop of a statement runs on threads.
+pub(super) fn has_threads(s: &Stmt) -> bool {
+    super::candidates::has(s, &|s| s.as_loop().is_some_and(|l| l.exec == Executor::Cpu))
+}
+
+/// Which loops run on threads, if that takes the function below so many cycles: from what it has, from none, and from all, one loop
+/// after the other as far as it gains.
+fn chosen(
+    func: &Function,
+    all: &[Place],
+    refused: &HashSet<usize>,
+    most: f64,
+    total: &dyn Fn(&Function) -> f64,
+) -> Option<Vec<bool>> {
+    let now: Vec<bool> = all.iter().map(|p| p.threads).collect();
+    let may: Vec<bool> = (0..all.len()).map(|n| all[n].threads || !refused.contains(&n)).collect();
+    let mut best = (most, None);
+    for (begin, flips) in [(vec![false; all.len()], false), (now, true), (may.clone(), true)] {
+        let mut state = begin;
+        let mut cost = total(&with(func, all, &state));
+        for n in (0..all.len()).filter(|n| flips && may[*n]) {
+            state[n] = !state[n];
+            let other = total(&with(func, all, &state));
+            if other < cost {
+                cost = other;
+            } else {
+                state[n] = !state[n];
+            }
+        }
+        if cost < best.0 {
+            best = (cost, Some(state));
+        }
+    }
+    best.1
+}
+
+/// The function with these loops on threads, whether that is legal or not.
+fn with(func: &Function, all: &[Place], state: &[bool]) -> Function {
+    let mut body = func.body.clone();
+    for (place, threads) in all.iter().zip(state).filter(|(p, threads)| p.threads != **threads) {
+        let exec = if *threads { Executor::Cpu } else { Executor::Serial };
+        let changed = visit::at(&body, &place.path).and_then(|s| Some((s, s.as_loop()?.clone())));
+        let changed = changed.map(|(s, l)| s.with_kind(StmtKind::Loop(Loop { exec, ..l })));
+        body = changed.and_then(|s| visit::replace_at(&body, &place.path, s)).unwrap_or(body);
+    }
+    Function { body, ..func.clone() }
+}
+
+/// The steps that put these loops on threads, and others in order.
+///
+/// # Errors
+/// Which loop cannot run there.
+fn applied(set: &Setting, func: &Function, all: &[Place], state: &[bool]) -> Result<Made, usize> {
+    let mut made = Made::of(func);
+    for (n, (place, threads)) in all.iter().zip(state).enumerate().filter(|(_, (p, t))| p.threads != **t) {
+        let name = visit::at(&made.func.body, &place.path).and_then(Stmt::as_loop);
+        let mut args = Args::default();
+        args.push(None, Arg::Path(name.ok_or(n)?.binder.name.to_string()));
+        let rule = if *threads { "parallel" } else { "serial" };
+        made = made.then(set, &place.path, rule, &args).map_err(|_| n)?;
+    }
+    Ok(made)
+}
