@@ -12,22 +12,23 @@ use lathe_ir::{ExprKind, Loop, Scalar, Store, VarId, visit};
 use lathe_lower::addresses;
 use lathe_poly::Linear;
 
-/// Rows longer than this would not stay in registers.
-const MAX_ROW: i64 = 16;
+/// Longer rows than this are loops of their own.
+const MAX_ROW: i64 = 64;
 
-/// Emits a written-out loop of `n` iterations from `lo` as whole stores, if it fills such rows; `false` if it does not,
+/// Emits a written-out loop of `n` iterations from `lo` as whole stores, if lanes fill such rows; `false` if they do not,
 /// and then nothing was stored.
 ///
-/// All values are read before the first is stored, so the target must be a buffer that nothing else names and that the
-/// values do not mention.
+/// Rows that lie next to each other and are no longer than a vector are stored together. Else they are transposed in
+/// squares of as many iterations as there are lanes, which registers hold; of the rest, which fills a part of a vector,
+/// each lane's row is stored alone.
+///
+/// Values are read after others are stored, so the target must be a buffer that nothing else names and that the values do
+/// not mention.
 pub fn rows(e: &mut Emitter, l: &Loop, lo: Value, n: i64) -> Result<bool> {
     let Some(lanes) = e.frame.lanes.filter(|l| l.mask.is_none()) else { return Ok(false) };
     let Some(st) = l.body.as_store() else { return Ok(false) };
-    if l.step != 1
-        || !(2..=MAX_ROW).contains(&n)
-        || !(n as u64).is_power_of_two()
-        || !lanes.width.is_power_of_two()
-    {
+    let width = i64::from(lanes.width);
+    if l.step != 1 || !(2..=MAX_ROW).contains(&n) || !lanes.width.is_power_of_two() {
         return Ok(false);
     }
     let Some(s) = owned_target(e, st) else { return Ok(false) };
@@ -39,25 +40,66 @@ pub fn rows(e: &mut Emitter, l: &Loop, lo: Value, n: i64) -> Result<bool> {
     }
     let place = e.place(&st.target)?;
     let Leaf::Linear { base, step } = place.offset() else { return Ok(false) };
-    if step != n {
+    // Rows that overlap would be stored in another order.
+    if step < n {
         return Ok(false);
     }
-    let mut vectors = Vec::with_capacity(n as usize);
-    for k in 0..n {
-        e.frame.vars.insert(l.binder.id, Leaf::Uniform(ir.add_index(lo, ir.i64(k))));
-        e.forget();
-        vectors.push(e.scalar(&st.value)?.at(ir, Some(lanes.width)));
-    }
-    let half = vectors.len() / 2;
-    for _ in 0..n.trailing_zeros() {
-        let (low, high) = vectors.split_at(half);
-        vectors = low.iter().zip(high).flat_map(|(a, b)| ir.merge(*a, *b, lanes.width)).collect();
-    }
-    for (j, v) in vectors.into_iter().enumerate() {
-        let at = ir.add_index(base, ir.i64(j as i64 * i64::from(lanes.width)));
+    let store = |v: Value, at: i64| {
+        let at = ir.add_index(base, ir.i64(at));
         ir.store(v, ir.element(ir.memory_ty(s), place.buf.ptr, at), s.bytes());
+    };
+    let mut done = 0;
+    while done < n {
+        let count = (n - done).min(width);
+        let row = (count as u64).next_power_of_two() as i64;
+        let mut vectors = Vec::with_capacity(row as usize);
+        for k in done..done + count {
+            e.frame.vars.insert(l.binder.id, Leaf::Uniform(ir.add_index(lo, ir.i64(k))));
+            e.forget();
+            vectors.push(e.scalar(&st.value)?.at(ir, Some(lanes.width)));
+        }
+        // What is beyond the end of a row is not stored.
+        vectors.resize(row as usize, ir.poison(ir.type_of(vectors[0])));
+        let half = vectors.len() / 2;
+        for _ in 0..row.trailing_zeros() {
+            let (low, high) = vectors.split_at(half);
+            vectors = low.iter().zip(high).flat_map(|(a, b)| ir.merge(*a, *b, lanes.width)).collect();
+        }
+        for (j, v) in (0..).zip(vectors) {
+            if step == row && count == row {
+                store(v, j * width);
+                continue;
+            }
+            for lane in 0..width / row {
+                for (from, size) in powers(count) {
+                    let at = (j * width / row + lane) * step + done + from;
+                    store(part(e, v, lane * row + from, size, width), at);
+                }
+            }
+        }
+        done += count;
     }
     Ok(true)
+}
+
+/// Lanes of a vector: a vector of their number, or a scalar.
+fn part(e: &Emitter, v: Value, from: i64, size: i64, width: i64) -> Value {
+    match size {
+        _ if size == width => v,
+        1 => e.ir.lane(v, from as u32),
+        _ => e.ir.shuffle(v, v, (from..from + size).map(|l| l as u32)),
+    }
+}
+
+/// A number as powers of two, the largest first: where each begins, and how large it is.
+fn powers(n: i64) -> Vec<(i64, i64)> {
+    let mut out = Vec::new();
+    let mut from = 0;
+    for bit in (0..i64::BITS - 1).rev().map(|b| 1 << b).filter(|b| n & b != 0) {
+        out.push((from, bit));
+        from += bit;
+    }
+    out
 }
 
 /// The scalar type of a target that belongs to this function alone and is not read by the value.

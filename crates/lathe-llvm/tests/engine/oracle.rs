@@ -281,6 +281,34 @@ func f(N)(A: in f32[N, 8], B: inout f32[N, 8]) {{
     }
 }
 
+/// Rows of any length, with and without gaps between them: squares of lanes are transposed in registers, and of what is left
+/// each lane stores its own.
+#[test]
+fn rows_of_any_length_are_transposed() {
+    for (row, wide, w) in [3, 6, 7, 12, 16, 24, 33]
+        .into_iter()
+        .flat_map(|row| [row, row + 1, 64].map(|wide| (row, wide)))
+        .flat_map(|(row, wide)| [4, 16].map(|w| (row, wide, w)))
+    {
+        for s in ["f32", "i16"] {
+            let text = format!(
+                "
+func f(N)(A: in f32[N, 65], B: inout f32[N, 65]) {{
+  alloc P: {s}[N, {wide}]
+  for x in 0..N {{ for y in 0..{wide} {{ 'P'[x, y]: P[x, y]! = {s}(7) }} }}
+  for o in 0..N // {w} {{ for l in 0..{w} vector({w}) {{ for r in 0..{row} unrolled {{
+    'P.2'[o, l, r]: P[{w} * o + l, r]! = {s}(A[{w} * o + l, r]! * 8.0:f32)
+  }} }} }}
+  for x in 0..N {{ for y in 0..{wide} {{ 'B'[x, y]: B[x, y]! sum= f32(P[x, y]!) }} }}
+}}"
+            );
+            for n in [0, 1, 16, 37] {
+                agree(&text, &[floats(&[n, 65], 1), floats(&[n, 65], 2)]);
+            }
+        }
+    }
+}
+
 #[test]
 fn expanded_math() {
     for s in [Scalar::F32, Scalar::F64, Scalar::F16, Scalar::Bf16] {

@@ -333,13 +333,14 @@ impl Copy {
                     unroll(&across.inner),
                 ])
             }
-            // Addresses in panels are divisions of what they are addressed by: the loop is cut where panels are, unless
-            // divisions are shifts.
-            Some((size, _)) if size > width && !size.is_power_of_two() => {
+            // Addresses in panels are divisions of what they are addressed by, which lanes would do each for itself: the loop
+            // is cut where panels are.
+            Some((size, _)) if size != width => {
                 let (cut, panels) = split(&names::dimension(label, last), size);
                 let each = |l: &str| {
-                    let (lanes, vectors) = vectorize(l, width);
-                    Strategy::Seq(vec![lanes.separated(), attempt(unroll(&vectors.outer))])
+                    let (lanes, vectors) = vectorize(l, width.min(size.next_power_of_two()));
+                    let lanes = if size < width { lanes } else { lanes.separated() };
+                    Strategy::Seq(vec![lanes, attempt(unroll(&vectors.outer))])
                 };
                 Strategy::Seq(vec![
                     cut,
