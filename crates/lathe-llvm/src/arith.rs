@@ -38,8 +38,9 @@ impl Emitter<'_> {
             BinOp::Add => ir.fadd(a, b),
             BinOp::Sub => ir.fsub(a, b),
             BinOp::Mul => ir.fmul(a, b),
-            BinOp::Min => ir.intrinsic("llvm.minimum", &[ty], &[a, b]),
-            BinOp::Max => ir.intrinsic("llvm.maximum", &[ty], &[a, b]),
+            BinOp::Min | BinOp::Max => self.extremum(op, s, a, b, width).unwrap_or_else(|| {
+                ir.intrinsic(if op == BinOp::Min { "llvm.minimum" } else { "llvm.maximum" }, &[ty], &[a, b])
+            }),
             BinOp::Eq => ir.fcmp(F::LLVMRealOEQ, a, b),
             BinOp::Ne => ir.fcmp(F::LLVMRealUNE, a, b),
             BinOp::Lt => ir.fcmp(F::LLVMRealOLT, a, b),

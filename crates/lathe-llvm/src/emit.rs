@@ -100,6 +100,8 @@ pub struct Emitter<'a> {
     pub bit_masks: bool,
     /// It has the instructions of AVX2.
     pub avx2: bool,
+    /// It has the instructions of AVX-512 on vectors of every length.
+    pub avx512: bool,
     /// Vectors that scale have this many times 128 bits; 0: vectors do not scale.
     pub vscale: u32,
     /// The code is for threads of a device: it has no runtime, and all local arrays are in frames.

@@ -24,6 +24,7 @@ pub struct Target<'a> {
     pub x86: bool,
     pub bit_masks: bool,
     pub avx2: bool,
+    pub avx512: bool,
     pub vscale: u32,
     pub unit_strides_only: bool,
 }
@@ -56,6 +57,7 @@ pub fn emit(
         x86: target.x86,
         bit_masks: target.bit_masks,
         avx2: target.avx2,
+        avx512: target.avx512,
         vscale: target.vscale,
         kernel: false,
         frame,

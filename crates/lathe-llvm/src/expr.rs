@@ -70,6 +70,11 @@ impl Emitter<'_> {
             }
             ExprKind::Binary(op, a, b) => {
                 let s = scalar_type(a)?;
+                if *op == lathe_ir::BinOp::Mul
+                    && let Some(v) = self.scaled(e, s)?
+                {
+                    return Ok(v);
+                }
                 let (x, y) = (self.scalar(a)?, self.scalar(b)?);
                 Ok(vec![self.combine(*op, s, x, y)?])
             }

@@ -30,6 +30,7 @@ mod strided;
 mod turns;
 mod unscheduled;
 mod value;
+mod x86;
 
 use ir::Ir;
 use lathe_diagnostics::Diagnostic;
@@ -167,6 +168,7 @@ fn emitted(
         x86: machine.is_x86_64(),
         bit_masks: machine.bit_masks,
         avx2: machine.avx2,
+        avx512: machine.avx512,
         vscale: machine.vscale,
         unit_strides_only: options.unit_strides_only,
     };

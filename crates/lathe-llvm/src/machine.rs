@@ -44,6 +44,8 @@ pub struct Machine {
     pub bit_masks: bool,
     /// It has the instructions of AVX2.
     pub avx2: bool,
+    /// It has the instructions of AVX-512 on vectors of every length.
+    pub avx512: bool,
 }
 
 impl Drop for Machine {
@@ -146,6 +148,7 @@ struct Names {
     vscale: u32,
     bit_masks: bool,
     avx2: bool,
+    avx512: bool,
 }
 
 impl Names {
@@ -158,6 +161,7 @@ impl Names {
         let has = |features: &str, name: &str| features.split(',').any(|f| f == name);
         let masks = |features: &str| has(features, "+avx512f");
         let avx2 = |features: &str| has(features, "+avx2");
+        let avx512 = |features: &str| ["+avx512f", "+avx512dq", "+avx512vl"].iter().all(|f| has(features, f));
         let names = match &options.target {
             None => {
                 let features = options.features.clone().unwrap_or_else(|| host_features.clone());
@@ -166,6 +170,7 @@ impl Names {
                     cpu,
                     bit_masks: masks(&features),
                     avx2: avx2(&features),
+                    avx512: avx512(&features),
                     features,
                     vscale: 0,
                 }
@@ -182,6 +187,7 @@ impl Names {
                     vscale: t.vscale,
                     bit_masks: t.needs.iter().any(|n| n == "avx512") || masks(&asked),
                     avx2: t.needs.iter().any(|n| n == "avx2") || avx2(&asked),
+                    avx512: t.needs.iter().any(|n| n == "avx512") || avx512(&asked),
                 }
             }
         };
@@ -213,14 +219,21 @@ impl Machine {
             return Err(Diagnostic::error(codes::MACHINE, text).help(format!("one of {}", all.join(", "))));
         };
         let (triple, features) = ("nvptx64-nvidia-cuda".to_string(), format!("+{isa}"));
-        let names =
-            Names { triple, cpu: (*cpu).to_string(), features, vscale: 0, bit_masks: false, avx2: false };
+        let names = Names {
+            triple,
+            cpu: (*cpu).to_string(),
+            features,
+            vscale: 0,
+            bit_masks: false,
+            avx2: false,
+            avx512: false,
+        };
         Machine::of(names, 3)
     }
 
     fn of(names: Names, opt_level: u8) -> Result<Machine> {
         let error = |text: String| Diagnostic::error(codes::MACHINE, text);
-        let Names { triple, cpu, features, vscale, bit_masks, avx2 } = names;
+        let Names { triple, cpu, features, vscale, bit_masks, avx2, avx512 } = names;
         let mut target = std::ptr::null_mut();
         let mut message = std::ptr::null_mut();
         let c_triple = c_string(&triple);
@@ -250,7 +263,7 @@ impl Machine {
         if raw.is_null() {
             return Err(error(format!("LLVM has no machine `{cpu}`")));
         }
-        Ok(Machine { raw, triple, cpu, features, opt_level, vscale, bit_masks, avx2 })
+        Ok(Machine { raw, triple, cpu, features, opt_level, vscale, bit_masks, avx2, avx512 })
     }
 
     /// All that the code of a module depends on besides the module and the passes.

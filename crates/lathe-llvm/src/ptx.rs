@@ -78,6 +78,7 @@ pub fn ptx(
             x86: false,
             bit_masks: false,
             avx2: false,
+            avx512: false,
             vscale: 0,
             kernel: true,
             frame,

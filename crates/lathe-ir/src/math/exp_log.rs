@@ -2,7 +2,10 @@
 
 use super::coefficients::*;
 use super::term::{Term, fast_two_sum};
+use crate::expr::{Expr, ExprKind};
+use crate::ops::BinOp;
 use crate::types::Scalar;
+use crate::visit::walk_expr;
 use std::f64::consts::LOG2_E;
 
 /// What differs between the two widths.
@@ -74,6 +77,25 @@ pub fn scale(p: &Term, k: &Term, w: &Width) -> Term {
     let half = k.shr(1);
     let rest = k - half.clone();
     p.clone() * power_of_two(&half, w) * power_of_two(&rest, w)
+}
+
+/// Of a product that [`scale`] wrote for an integer in the low bits of a float: the other factor, and that integer as a float.
+/// Machines may have an instruction for it. Where one of the two is not a number, the product is none either.
+pub fn scaled(e: &Expr) -> Option<(Expr, Expr)> {
+    let ExprKind::Binary(BinOp::Mul, first, _) = e.kind() else { return None };
+    let ExprKind::Binary(BinOp::Mul, p, half) = first.kind() else { return None };
+    let ExprKind::Bitcast(_) = half.kind() else { return None };
+    let p = Term(p.clone());
+    let w = width(&p);
+    let mut shifted = None;
+    walk_expr(half, &mut |x| match x.kind() {
+        ExprKind::Bitcast(from) if from.ty() == e.ty() && !matches!(from.kind(), ExprKind::Float(_)) => {
+            shifted.get_or_insert_with(|| Term(from.clone()));
+        }
+        _ => {}
+    });
+    let shifted = shifted?;
+    (scale(&p, &shifted.bits(), w).0 == *e).then(|| (p.0.clone(), (shifted - p.like(w.magic)).0))
 }
 
 /// `e^x = (1 + p) 2^k`: `p`, and the bits of the shifted float that hold `k`.

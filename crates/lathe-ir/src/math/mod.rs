@@ -13,5 +13,6 @@ mod table;
 mod term;
 mod trig;
 
+pub use exp_log::scaled;
 pub use expand::{expand, expand_expr, expand_function};
 pub use table::{Entry, TABLE, derivative, entry, error_in_ulp};
