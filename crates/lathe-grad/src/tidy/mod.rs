@@ -4,13 +4,14 @@
 //! `chosen`: what is linear in a shadow that is zero but for a few elements visits those. `outside`: what all terms of
 //! a sum share stands outside of it. `dead`: zeros that nobody reads are not written. `merge`: several maps that add to the same elements are one. `inline`: copies are read where they came from.
 //! `factor`: a sum of multiples is a multiple of an existing sum. `share`: what several maps evaluate is evaluated
-//! once. `ahead`: sums read what a map holds. `together`: iterations that do not need each other go backwards at once. `late`: single values are computed behind what does not use them. `hoist`: functions of inputs that a sum evaluates for every element are evaluated once. `short`: sums of a few terms
+//! once. `direct`: what is only copied into another array is written there. `ahead`: sums read what a map holds. `together`: iterations that do not need each other go backwards at once. `late`: single values are computed behind what does not use them. `hoist`: functions of inputs that a sum evaluates for every element are evaluated once. `short`: sums of a few terms
 //! are written out.
 
 mod ahead;
 mod apart;
 mod chosen;
 mod dead;
+mod direct;
 mod factor;
 mod hoist;
 mod inline;
@@ -180,6 +181,7 @@ fn block(s: &Stmt, new: Cotangents, func: &mut Function) -> Stmt {
     outside::taken(&mut all, new, &mut func.next_id);
     share::shared(&mut all, func);
     all.retain(|l| !l.compute().is_some_and(keeps_its_target));
+    direct::written(&mut all, &direct::given(&func.params));
     ahead::read(&mut all, new, func);
     late::moved(&mut all, func);
     joined(all)
