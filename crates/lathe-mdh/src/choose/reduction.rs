@@ -318,7 +318,11 @@ impl Nest<'_> {
         // Columns that a cache holds all of need no rows inside of them: results are then written in their order.
         let mut all_columns = panel.to_vec();
         sides.by_column.iter().for_each(|d| all_columns[*d] = extents[*d]);
-        let held = footprint(&sides.columns, &all_columns) <= half;
+        let columns = footprint(&sides.columns, &all_columns);
+        let held = columns <= half;
+        // Of few columns not even a tile's rows are inside: lines of results are then written as neighbours.
+        let few = self.s.exact && columns <= self.s.machine.l1_bytes / 2;
+        let by_column = sides.by_column.iter().any(|d| self.trips[*d] > 1);
         let mut out = Rows { inner: Vec::new(), outer: Vec::new(), inside: panel.to_vec() };
         let mut full = false;
         for d in sides.by_row.iter().rev().copied() {
@@ -326,7 +330,8 @@ impl Nest<'_> {
             with[d] = extents[d];
             let need = footprint(&sides.rows, &with);
             let alone = need > half && sides.by_column.iter().all(|c| self.trips[*c] < 2);
-            if full || (held && Some(d) != sides.row && Some(d) != sides.lanes) || alone {
+            let of_tile = Some(d) == sides.row || Some(d) == sides.lanes;
+            if full || held && !of_tile || few && by_column || alone {
                 out.outer.insert(0, (d, self.trips[d]));
             } else if need <= half {
                 out.inside = with;

@@ -112,7 +112,12 @@ pub fn best(f: &Facts, m: &Machine, exact: bool, threads: u64) -> Tile {
                 let wide: Vec<u64> = (0..dims).map(|x| if x == d { 4 } else { side[x] }).collect();
                 f.inputs.iter().any(|r| loads(r, v, &wide) < 4.0 * loads(r, v, &side))
             };
-            let rows: Vec<usize> = rows.iter().copied().filter(|d| !ends || shares(*d)).collect();
+            let mut rows: Vec<usize> = rows.iter().copied().filter(|d| !ends || shares(*d)).collect();
+            // Of equal tiles the first one is taken: rows that share what they read, and are written side by side.
+            let apart = |d: usize| f.outputs.first().map_or(0, |o| o.stride[d].unsigned_abs());
+            if !f.reduced[v] {
+                rows.sort_by_key(|d| (!shares(*d), apart(*d)));
+            }
             // A window of results is whole, or not in registers: its elements share lines of what lanes sum up.
             let window: Vec<usize> = windows(f, v);
             let plain = side.clone();

@@ -91,3 +91,23 @@ fn sums_along_lanes_use_what_they_load_again() {
     assert_eq!((side[1].max(side[2]), side[3], side[6]), (5, 2, 8), "{side:?}");
     holds(&module, &func, &at(7, 19), &m);
 }
+
+/// Of rows and columns of an image, which share filters alike, a tile takes neighbours in memory; of a batch, whose matrices
+/// share nothing, it takes one.
+#[test]
+fn rows_of_equal_tiles_are_written_side_by_side() {
+    let (module, func) = example("convolution", "mcc_stride2");
+    let h = Homomorphism::of(&module, &func, None).unwrap();
+    let at = |h: i64, k: i64| [("N", 1), ("H", h), ("W", h), ("C", 3), ("K", k), ("R", 3), ("S", 3)];
+    for name in ["x86-64-v3", "x86-64-v4"] {
+        // Of n, p, q, k, r, s and c.
+        let side = tile(&h, &at(225, 32), &machine(name));
+        assert!(side[0] == 1 && side[2] > 1 && side[2] >= side[1], "{name}: {side:?}");
+        holds(&module, &func, &at(19, 17), &machine(name));
+    }
+    let text = "kernel batch(A: f32[H, M, K], B: f32[H, K, N]) -> (C: f32[H, M, N]) { C[h, i, j] = sum[k](A[h, i, k] * B[h, k, j]) }";
+    let module = crate::support::module(text);
+    let h = Homomorphism::of(&module, module.functions.get("batch").unwrap(), None).unwrap();
+    let side = tile(&h, &[("H", 8), ("M", 64), ("N", 64), ("K", 64)], &machine("x86-64-v3"));
+    assert!(side[0] == 1 && side[1] > 1, "{side:?}");
+}
