@@ -14,6 +14,7 @@ use lathe_ir::build::var;
 use lathe_ir::{Binder, Expr, Function, Module, ParamKind, Scalar, VarId, visit};
 use lathe_poly::Ranges;
 use llvm_sys::LLVMIntPredicate as I;
+use std::collections::hash_map::Entry as Entries;
 use std::collections::{BTreeSet, HashMap};
 use std::mem::offset_of;
 
@@ -113,8 +114,8 @@ fn prologue(e: &mut Emitter, entry: &Entry) -> Result<()> {
             }
             CheckKind::Overlap { a, b } => {
                 for p in [*a, *b] {
-                    if !places.contains_key(&p) {
-                        places.insert(p, Place::of(e, entry, p)?);
+                    if let Entries::Vacant(free) = places.entry(p) {
+                        free.insert(Place::of(e, entry, p)?);
                     }
                 }
                 Some(places[a].is_apart_from(&places[b], ir))

@@ -17,7 +17,7 @@ impl Emitter<'_> {
         let lanes = self.frame.lanes.filter(|l| l.mask.is_none() && !l.maybe_empty && self.x86)?;
         let Leaf::Linear { base, step } = p.offset() else { return None };
         let (size, bytes) = (p.buf.decl.elem.bytes(), s.bytes());
-        if p.buf.fields.is_some() || size % bytes != 0 || at % bytes != 0 {
+        if p.buf.fields.is_some() || !size.is_multiple_of(bytes) || !at.is_multiple_of(bytes) {
             return None;
         }
         let apart = step.checked_abs()?.checked_mul((size / bytes) as i64)?;

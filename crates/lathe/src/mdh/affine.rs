@@ -30,7 +30,8 @@ pub(super) fn affine(
     set: &Setting,
     start: &Made,
     (path, large): (&Path, bool),
-    (least, rest, cost): (f64, f64, &dyn Fn(&Function) -> f64),
+    (least, rest): (f64, f64),
+    cost: &dyn Fn(&Function) -> f64,
     offer: &mut dyn FnMut(Option<Made>),
 ) -> Result<(), Diagnostic> {
     let cursor = Cursor { focus: path.clone(), ..Cursor::new(set.module, &start.func) };

@@ -255,10 +255,10 @@ fn best(
             let solved = all.iter().any(|b| b.1);
             all.into_iter().filter(|b| b.1 == solved).for_each(|b| offer(Some(b.0)));
             let many = (path, large(set, &start, path, sizes));
-            if solved { None } else { affine(set, &start, many, (least, rest, cost), &mut offer).err() }
+            if solved { None } else { affine(set, &start, many, (least, rest), cost, &mut offer).err() }
         }
         Ok(start) => {
-            affine(set, &start, (path, large(set, &start, path, sizes)), (least, rest, cost), &mut offer)
+            affine(set, &start, (path, large(set, &start, path, sizes)), (least, rest), cost, &mut offer)
                 .err()
         }
         Err(d) => Some(d),
