@@ -131,14 +131,13 @@ impl Stays {
         let mut moving = HashSet::from([l.binder.id]);
         let (mut plain, mut written) = (true, visit::local_buffers(&l.body));
         visit::walk(&l.body, &mut |s, _| {
-            plain &= match s.kind() {
-                StmtKind::Loop(l) => {
-                    matches!(l.exec, Executor::Serial | Executor::Unrolled | Executor::Vector(_))
-                }
-                StmtKind::Seq(_) | StmtKind::Let { .. } | StmtKind::Alloc { .. } => true,
-                StmtKind::Store(_) | StmtKind::Reduce(_) | StmtKind::If { .. } => true,
-                _ => false,
-            };
+            plain &= s.as_loop().map_or_else(
+                || {
+                    let computes = s.as_store().is_some() || s.as_reduce().is_some() || s.as_let().is_some();
+                    computes || s.as_seq().is_some() || s.as_alloc().is_some() || s.as_if().is_some()
+                },
+                |l| matches!(l.exec, Executor::Serial | Executor::Unrolled | Executor::Vector(_)),
+            );
             moving.extend(s.binders().iter().map(|b| b.0.id));
             written.extend(s.written().filter_map(|v| v.buffer()));
             // Where a view is written, it may be of anything.

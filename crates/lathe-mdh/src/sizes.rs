@@ -18,7 +18,7 @@ const WINDOWS: i64 = 8;
 const SPREAD: u32 = 84;
 
 /// Points of which all sizes are large, and as many that multiply to as much: the range itself has few of either, and they
-/// take the most time.
+/// take the most time. Rows with a power of two between them share sets of caches, so every other point has such sizes.
 const BEYOND: usize = 18;
 
 /// Points of the largest compute, about.
@@ -75,12 +75,23 @@ pub fn spread(module: &Module, func: &Function, given: &BTreeMap<String, i64>) -
     };
     let (eighth, four) = (|most: i64| (most / 8).max(1), |most: i64| most * 4);
     let product = |sizes: &BTreeMap<String, i64>| sizes.values().map(|v| *v as f64).product::<f64>();
+    let free = |name: &String| !given.contains_key(name) && !windows.contains(name);
     let least = product(&at(0, &|most| (eighth(most), four(most))));
     let all = (1..=SPREAD).map(|n| at(n, &|most| (1, most)));
     let large = (1..).map(|n| at(n, &|most| (eighth(most), four(most)))).take(BEYOND);
     let thin = (1..).map(|n| at(n, &|most| (1, four(most))));
     let much = thin.take(16 * BEYOND).filter(move |s| product(s) >= least);
-    all.chain(large).chain(much.take(BEYOND)).collect()
+    // Every other one of those that take the most time has the sizes that most arrays have.
+    let usual = |(n, s): (usize, BTreeMap<String, i64>)| match n % 2 {
+        0 => s,
+        _ => s.into_iter().map(|(name, v)| if free(&name) { (name, power(v)) } else { (name, v) }).collect(),
+    };
+    all.chain(large.chain(much.take(BEYOND)).enumerate().map(usual)).collect()
+}
+
+/// The power of two next to a number.
+fn power(n: i64) -> i64 {
+    1 << (n.max(1) as f64).log2().round() as u32
 }
 
 /// The digits of a number behind the point, the last one first: between 0 and 1.

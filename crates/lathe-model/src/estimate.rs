@@ -31,10 +31,21 @@ impl Estimate {
 
 /// Estimates one call of a function whose data are where the last call left them. Sizes that are not given are 256.
 pub fn estimate(func: &Function, sizes: &BTreeMap<String, i64>, machine: &Machine) -> Estimate {
+    of_call(func, sizes, machine, false)
+}
+
+/// As [`estimate`], where rows with a power of two between them share sets of the caches: for code that was made for other
+/// sizes than those that it is called with. Decisions for known sizes copy such rows.
+pub fn estimate_with_sets(func: &Function, sizes: &BTreeMap<String, i64>, machine: &Machine) -> Estimate {
+    of_call(func, sizes, machine, true)
+}
+
+fn of_call(func: &Function, sizes: &BTreeMap<String, i64>, machine: &Machine, sets: bool) -> Estimate {
     let known = with_sizes(func, sizes);
     let names = Known::of(&known);
     let (instructions, overhead) = Walk::new(machine, &names, func.stage == Stage::Plain).total(&known.body);
-    let mut traffic = Traffic { machine, known: &names, values: Values::new(), at_once: 1.0, waits: 0.0 };
+    let mut traffic =
+        Traffic { machine, known: &names, sets, values: Values::new(), at_once: 1.0, waits: 0.0 };
     let moved = traffic.of(&known.body);
     let memory = machine.core_bytes_per_cycle.max(1) as f64;
     let costs = &machine.costs;
@@ -48,7 +59,8 @@ pub fn estimate(func: &Function, sizes: &BTreeMap<String, i64>, machine: &Machin
 pub fn handed(func: &Function, sizes: &BTreeMap<String, i64>, machine: &Machine) -> f64 {
     let known = with_sizes(func, sizes);
     let names = Known::of(&known);
-    let mut traffic = Traffic { machine, known: &names, values: Values::new(), at_once: 1.0, waits: 0.0 };
+    let mut traffic =
+        Traffic { machine, known: &names, sets: false, values: Values::new(), at_once: 1.0, waits: 0.0 };
     traffic.handed(&known.body) * machine.costs.handed
 }
 

@@ -7,7 +7,8 @@ mod accesses;
 pub mod count;
 mod estimate;
 mod instructions;
+mod sets;
 mod traffic;
 mod trips;
 
-pub use estimate::{Estimate, estimate, handed};
+pub use estimate::{Estimate, estimate, estimate_with_sets, handed};

@@ -22,18 +22,18 @@ pub type Moved = [f64; 3];
 
 /// A box of elements of one buffer.
 #[derive(Clone)]
-struct Region {
-    buffer: Arc<Buffer>,
+pub(crate) struct Region {
+    pub(crate) buffer: Arc<Buffer>,
     /// `None`: any subscript.
-    dims: Vec<Option<Span>>,
+    pub(crate) dims: Vec<Option<Span>>,
     /// No more elements than this.
-    points: f64,
+    pub(crate) points: f64,
     /// The offsets of the rows that are touched, which leave out corners of the box; none if a loop runs over several rows, or
     /// nobody knows which.
     rows: Vec<Vec<i64>>,
     /// The part of the box that is touched: a loop that moves it along several dimensions, as in a skewed nest, leaves out
     /// corners.
-    part: f64,
+    pub(crate) part: f64,
     /// How often a byte moves: written ones come and go.
     weight: f64,
     route: Route,
@@ -52,15 +52,24 @@ enum Route {
 
 /// `Σ terms + lo ..= Σ terms + hi`
 #[derive(Clone)]
-struct Span {
+pub(crate) struct Span {
     terms: Vec<(VarId, i64)>,
     lo: i64,
     hi: i64,
 }
 
+impl Region {
+    /// Whether it is written by non-temporal stores.
+    pub(crate) fn past(&self) -> bool {
+        self.route == Route::Past
+    }
+}
+
 pub struct Traffic<'a> {
     pub machine: &'a Machine,
     pub known: &'a Known,
+    /// Whether rows with a power of two between them share sets of a cache.
+    pub sets: bool,
     pub values: Values,
     /// Iterations that threads run at the same time, of the loops around.
     pub at_once: f64,
@@ -72,11 +81,10 @@ impl Traffic<'_> {
     /// What a body moves where it runs again and again: what fits a cache stays there.
     pub fn of(&mut self, body: &Stmt) -> Moved {
         let (regions, mut moved) = self.go(body);
-        let all = self.footprint(&regions);
-        let past: f64 = regions.iter().filter(|r| r.route == Route::Past).map(|r| self.size(r)).sum();
+        let past: f64 = regions.iter().filter(|r| r.past()).map(|r| self.size(r)).sum();
         let parted: f64 = regions.iter().map(|r| self.parted(r)).sum();
         for (level, m) in moved.iter_mut().enumerate() {
-            if all <= self.room(level) {
+            if self.fits(&regions, level) {
                 *m = 0.0;
             }
         }
@@ -106,12 +114,6 @@ impl Traffic<'_> {
             }
             _ => threads,
         }
-    }
-
-    /// Bytes of a cache that one body may count on.
-    fn room(&self, level: usize) -> f64 {
-        let m = self.machine;
-        0.8 * [m.l1_bytes, m.l2_bytes, m.l3_bytes.max(m.l2_bytes)][level] as f64
     }
 
     fn go(&mut self, s: &Stmt) -> (Vec<Region>, Moved) {
@@ -151,9 +153,9 @@ impl Traffic<'_> {
             }
             (0..3).for_each(|i| sum[i] += m[i]);
         }
-        let (bytes, all) = (self.bytes(&regions), self.footprint(&regions));
+        let bytes = self.bytes(&regions);
         for (level, m) in sum.iter_mut().enumerate() {
-            if all <= self.room(level) {
+            if self.fits(&regions, level) {
                 *m = m.min(bytes);
             }
         }
@@ -186,7 +188,7 @@ impl Traffic<'_> {
             waited + (trips * self.waits + contended * threads(all)) / (threads(all) / threads(around));
         self.at_once = around;
         self.values.remove(&l.binder.id);
-        let once = self.footprint(&regions);
+        let fits: Vec<bool> = (0..moved.len()).map(|level| self.fits(&regions, level)).collect();
         let begins = moved_along(l);
         for r in &mut regions {
             let buffer = r.buffer.clone();
@@ -200,7 +202,7 @@ impl Traffic<'_> {
         let mut out = [0.0; 3];
         for (level, m) in out.iter_mut().enumerate() {
             let apart = trips * moved[level];
-            *m = if once <= self.room(level) { apart.min(union) } else { apart };
+            *m = if fits[level] { apart.min(union) } else { apart };
             // Threads move bytes at the same time: those that the loops around left.
             *m /= all.min(self.most(level)) / around.min(self.most(level));
         }
@@ -287,31 +289,38 @@ impl Traffic<'_> {
         }
     }
 
-    /// Bytes that a cache must hold.
-    fn footprint(&self, regions: &[Region]) -> f64 {
-        regions.iter().filter(|r| r.route != Route::Past).map(|r| self.size(r)).sum()
-    }
-
     /// Bytes that move, where each element moves once.
     fn bytes(&self, regions: &[Region]) -> f64 {
-        regions.iter().filter(|r| r.route != Route::Past).map(|r| self.size(r) * r.weight).sum()
+        regions.iter().filter(|r| !r.past()).map(|r| self.size(r) * r.weight).sum()
+    }
+
+    /// Bytes of an element.
+    pub(crate) fn element(&self, r: &Region) -> f64 {
+        r.buffer.elem.leaves().iter().map(|s| s.bytes()).sum::<u64>() as f64
+    }
+
+    pub(crate) fn extent(&self, r: &Region, d: usize) -> f64 {
+        evaluate(&r.buffer.extents[d], &self.values).map_or(f64::INFINITY, |n| n as f64)
+    }
+
+    /// Elements of a dimension that a region has.
+    pub(crate) fn wide(&self, r: &Region, d: usize) -> f64 {
+        match &r.dims[d] {
+            Some(s) => (s.hi as f64 - s.lo as f64 + 1.0).min(self.extent(r, d)),
+            None => self.extent(r, d).min(r.points),
+        }
     }
 
     /// Bytes of the lines that a region touches.
-    fn size(&self, r: &Region) -> f64 {
+    pub(crate) fn size(&self, r: &Region) -> f64 {
         let line = self.machine.line_bytes.max(1) as f64;
-        let bytes = r.buffer.elem.leaves().iter().map(|s| s.bytes()).sum::<u64>() as f64;
-        let extent =
-            |d: usize| evaluate(&r.buffer.extents[d], &self.values).map_or(f64::INFINITY, |n| n as f64);
-        let wide = |d: usize| match &r.dims[d] {
-            Some(s) => (s.hi as f64 - s.lo as f64 + 1.0).min(extent(d)),
-            None => extent(d).min(r.points),
-        };
+        let bytes = self.element(r);
+        let wide = |d: usize| self.wide(r, d);
         let last = crate::accesses::innermost(&r.buffer);
         let rows: f64 = (0..r.dims.len()).filter(|d| Some(*d) != last).map(wide).product();
         let rows = if r.rows.is_empty() { rows } else { rows.min(r.rows.len() as f64) };
         let row = last.map_or(1.0, wide) * bytes;
-        let whole = last.is_some_and(|d| wide(d) >= extent(d));
+        let whole = last.is_some_and(|d| wide(d) >= self.extent(r, d));
         // Adjacent rows share lines.
         let row = if whole { row } else { (row / line).ceil() * line };
         (rows * row * r.part).min(r.points * line).max(bytes)

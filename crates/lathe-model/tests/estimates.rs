@@ -2,7 +2,7 @@
 
 use lathe_diagnostics::FileId;
 use lathe_ir::text::parse_module;
-use lathe_model::{Estimate, estimate, handed};
+use lathe_model::{Estimate, estimate, estimate_with_sets, handed};
 use lathe_target::{Costs, Machine, Masks};
 use std::collections::BTreeMap;
 
@@ -565,4 +565,18 @@ fn lines_are_handed_where_the_next_loop_runs_on_other_cores() {
     // What no cache of a core holds any more comes from where it always comes from.
     let small = Machine { l1_bytes: 1 << 10, l2_bytes: 4 << 10, ..m };
     assert!(of(&small, "cpu", "", own) < 0.5 * gathered);
+}
+
+/// A narrow part of rows with a power of two between them shares a few sets of the second cache, which then does not keep it.
+#[test]
+fn rows_that_lie_a_power_of_two_apart_share_sets() {
+    let tree = "func f(N)(A: in f32[1000, N], x: inout f32[64]) stage scheduled {
+      for t in 0..50 { for k in 0..1000 { for j in 0..64 { 'x'[t, k, j]: x[j]! = x[j]! + A[k, j]! } } } }";
+    let module = parse_module(FileId(0), tree).unwrap_or_else(|d| panic!("{d:?}"));
+    let cost = |n: i64| {
+        let sizes = BTreeMap::from([("N".to_string(), n)]);
+        estimate_with_sets(&module.functions["f"], &sizes, &machine()).traffic
+    };
+    assert!(cost(2048) > 1.5 * cost(2100), "{} {}", cost(2048), cost(2100));
+    assert!(cost(2100) < 1.1 * cost(100), "{} {}", cost(2100), cost(100));
 }

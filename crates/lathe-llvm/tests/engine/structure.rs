@@ -99,8 +99,8 @@ fn loops_without_a_schedule_become_vectors() {
 fn nests_beside_nests_in_lanes_are_nobodys() {
     let text = |second: &str| {
         format!(
-            "func f(N, T)(A: inout f32[N, 64], B: inout f64[N, 64]) stage scheduled {{
-               for t in 0..T {{
+            "func f(N)(A: inout f32[N, 64], B: inout f64[N, 64]) stage scheduled {{
+               for t in 0..9 {{
                  for i in 0..N {{ for o in 0..8 {{ for j in 0..8 vector(8) {{ 'a'[t, i, o, j]: A[i, o * 8 + j]! = A[i, o * 8 + j]! * 2.0:f32 }} }} }}
                  {second}
                }}

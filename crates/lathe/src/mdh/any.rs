@@ -19,7 +19,8 @@ use std::collections::BTreeMap;
 
 type Sizes = BTreeMap<String, i64>;
 
-/// So many versions serve all sizes, at most: each is compiled.
+/// So many versions serve all sizes, at most: each is compiled. On several threads it is one more, since small sizes run on one
+/// there, and of large ones few rows, few columns and many of both are shared among threads in different ways.
 const MOST: usize = 3;
 
 /// A size that is small beside large ones: less than a vector. About one vector is the other.
@@ -92,11 +93,13 @@ pub(super) fn any(
     versions.extend(others.iter().flat_map(made));
     let points = sizes::spread(w.set.module, w.set.func, known);
     let cost = |v: &Version| -> Vec<f64> {
-        let at = |p: &Sizes| (lathe_model::estimate(&v.func, p, w.set.machine).cycles() + CALL).ln();
+        let at =
+            |p: &Sizes| (lathe_model::estimate_with_sets(&v.func, p, w.set.machine).cycles() + CALL).ln();
         points.iter().map(at).collect()
     };
     let costs = each(&versions, cost);
-    let list = decision_list(&losses(&costs), &conditions(&free, &points));
+    let most = MOST + usize::from(w.set.machine.threads > 1);
+    let list = decision_list(&losses(&costs), &conditions(&free, &points), most);
     let take = |(n, condition): (usize, Option<Expr>)| Version { condition, ..versions[n].clone() };
     let mut out: Vec<Version> = list.into_iter().map(take).collect();
     let notes = std::mem::take(&mut versions[0].notes);
@@ -205,8 +208,8 @@ fn losses(costs: &[Vec<f64>]) -> Vec<Vec<f64>> {
 
 /// Versions by their number, each with its condition, the last without one; `losses` says what every version loses at every
 /// point.
-fn decision_list(losses: &[Vec<f64>], conditions: &[(Set, Expr)]) -> Vec<(usize, Option<Expr>)> {
-    let from = |default| list_before(default, losses, conditions);
+fn decision_list(losses: &[Vec<f64>], conditions: &[(Set, Expr)], most: usize) -> Vec<(usize, Option<Expr>)> {
+    let from = |default| list_before(default, losses, conditions, most);
     let all = (0..losses.len()).map(from);
     all.min_by(|a, b| a.0.total_cmp(&b.0)).map(|best| best.1).unwrap_or_default()
 }
@@ -216,11 +219,12 @@ fn list_before(
     default: usize,
     losses: &[Vec<f64>],
     conditions: &[(Set, Expr)],
+    most: usize,
 ) -> (f64, Vec<(usize, Option<Expr>)>) {
     let mut now = losses[default].clone();
     let points = now.len();
     let mut out = vec![(default, None)];
-    while out.len() < MOST {
+    while out.len() < most {
         let mut found: Option<(f64, usize, usize)> = None;
         for (v, loss) in losses.iter().enumerate() {
             let gains: Vec<f64> = now.iter().zip(loss).map(|(a, b)| a - b).collect();
@@ -263,11 +267,11 @@ mod tests {
         let text = |list: Vec<(usize, Option<Expr>)>| -> Vec<(usize, String)> {
             list.into_iter().map(|(v, c)| (v, c.map_or(String::new(), |c| c.to_string()))).collect()
         };
-        let got = text(decision_list(&[general.clone(), thin, product, hardly.clone()], &all));
+        let got = text(decision_list(&[general.clone(), thin, product, hardly.clone()], &all, MOST));
         assert_eq!(
             got.iter().map(|(v, c)| (*v, c.as_str())).collect::<Vec<_>>(),
             [(1, "N < 8 and M * N < 1024"), (2, "M * N >= 4096"), (0, "")]
         );
-        assert_eq!(text(decision_list(&[general, hardly], &all)), [(0, String::new())]);
+        assert_eq!(text(decision_list(&[general, hardly], &all, MOST)), [(0, String::new())]);
     }
 }
