@@ -206,7 +206,8 @@ macro_rules! scheduled {
 }
 
 /// What nests that nobody scheduled get besides, of what LLVM does with C: conditions that are known from others, short loops written
-/// out before anything is made of what they then are, lanes of iterations and of neighbouring statements.
+/// out before anything is made of what they then are, lanes of iterations. Not lanes of neighbouring statements, which put together
+/// what scatters store one by one (1.6 times slower for the derivative of a bundle adjustment).
 macro_rules! free {
     () => {
         "jump-threading,correlated-propagation,simplifycfg,instcombine<no-verify-fixpoint>,\
@@ -214,9 +215,8 @@ macro_rules! free {
          simplifycfg,instcombine<no-verify-fixpoint>,loop(indvars,loop-idiom,loop-deletion,loop-unroll-full),\
          sroa,mldst-motion,gvn,sccp,bdce,instcombine<no-verify-fixpoint>,jump-threading,correlated-propagation,\
          adce,dse,loop-mssa(licm<no-allowspeculation>),simplifycfg,instcombine<no-verify-fixpoint>,\
-         loop-vectorize,loop-load-elim,instcombine<no-verify-fixpoint>,simplifycfg,slp-vectorizer,vector-combine,\
-         instcombine<no-verify-fixpoint>,loop-unroll,instcombine<no-verify-fixpoint>,\
-         loop-mssa(licm<no-allowspeculation>),simplifycfg,adce"
+         loop-vectorize,loop-load-elim,instcombine<no-verify-fixpoint>,simplifycfg,\
+         loop-unroll,instcombine<no-verify-fixpoint>,loop-mssa(licm<no-allowspeculation>),simplifycfg,adce"
     };
 }
 
