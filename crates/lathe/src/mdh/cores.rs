@@ -53,13 +53,14 @@ pub(super) fn placed(set: &Setting, v: Version, sizes: &BTreeMap<String, i64>) -
     }
 }
 
-/// The outermost loops that run on threads, and those beside them that have none inside.
+/// The loops that run on threads, and those beside them, with none on threads inside.
 fn places(body: &Stmt) -> Vec<Place> {
     let mut out = Vec::new();
     visit::walk(body, &mut |s, p| {
         let Some(l) = s.as_loop() else { return true };
         let threads = l.exec == Executor::Cpu;
-        let own = threads || (l.exec == Executor::Serial && !has_threads(&l.body));
+        // Loops on threads inside of each other share one range of iterations: one of them alone would leave the others many forks.
+        let own = (threads || l.exec == Executor::Serial) && !has_threads(&l.body);
         if own {
             out.push(Place { path: p.to_vec(), threads });
         }
