@@ -8,15 +8,22 @@ use crate::accesses::innermost;
 const WAYS: u64 = 8;
 
 impl Traffic<'_> {
+    fn cache(&self, level: usize) -> u64 {
+        let m = self.machine;
+        [m.l1_bytes, m.l2_bytes, m.l3_bytes.max(m.l2_bytes)][level]
+    }
+
+    /// Bytes of a cache that one body may count on.
+    pub(crate) fn room(&self, level: usize) -> f64 {
+        0.8 * self.cache(level) as f64
+    }
+
     /// Whether a cache keeps these regions from one iteration to the next.
     pub(crate) fn fits(&self, regions: &[Region], level: usize) -> bool {
-        let m = self.machine;
-        let bytes = [m.l1_bytes, m.l2_bytes, m.l3_bytes.max(m.l2_bytes)][level];
         // The place of a line in the last cache is not that of its address.
-        let ways = [m.l1_ways, WAYS].get(level).copied().filter(|_| self.sets);
-        let taken = |r: &Region| ways.map_or_else(|| self.size(r), |w| self.crowded(r, bytes, w));
-        // What one body may count on.
-        regions.iter().filter(|r| !r.past()).map(taken).sum::<f64>() <= 0.8 * bytes as f64
+        let ways = [self.machine.l1_ways, WAYS].get(level).copied().filter(|_| self.sets);
+        let taken = |r: &Region| ways.map_or_else(|| self.size(r), |w| self.crowded(r, self.cache(level), w));
+        regions.iter().filter(|r| !r.past()).map(taken).sum::<f64>() <= self.room(level)
     }
 
     /// Bytes of a cache that a region takes, with those that its rows leave empty.

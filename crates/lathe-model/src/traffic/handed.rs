@@ -120,7 +120,7 @@ impl Walk<'_, '_> {
     /// Statements that run on some cores touch regions of arrays, but for those that belong to one iteration.
     fn touch(&mut self, all: &[Region], by: impl Fn(BufId) -> Holder, own: &HashSet<BufId>, times: f64) {
         let threads = self.traffic.machine.threads.max(1) as f64;
-        let room = 0.8 * self.traffic.machine.l2_bytes as f64;
+        let room = self.traffic.room(1);
         let mut arrays: BTreeMap<BufId, (f64, bool)> = BTreeMap::new();
         for r in all.iter().filter(|r| !own.contains(&r.buffer.id)) {
             // What bypasses the caches is in none.
