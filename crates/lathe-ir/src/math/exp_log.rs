@@ -79,7 +79,7 @@ pub fn scale(p: &Term, k: &Term, w: &Width) -> Term {
     p.clone() * power_of_two(&half, w) * power_of_two(&rest, w)
 }
 
-/// Of a product that [`scale`] wrote for an integer in the low bits of a float: the other factor, and that integer as a float.
+/// Of a product that `scale` wrote for an integer in the low bits of a float: the other factor, and that integer as a float.
 /// Machines may have an instruction for it. Where one of the two is not a number, the product is none either.
 pub fn scaled(e: &Expr) -> Option<(Expr, Expr)> {
     let ExprKind::Binary(BinOp::Mul, first, _) = e.kind() else { return None };
