@@ -316,6 +316,16 @@ impl<'a> Emitter<'a> {
         self.ir.attribute(f, None, "nounwind");
     }
 
+    /// As above, for functions with loops. Vectors that registers have no room for lie in the frame, which begins at any 16 bytes
+    /// where nobody asks for more. One of them across the border of two pages makes a loop up to twice as slow, so that one
+    /// process in eight would be, as its stack happens to begin.
+    pub fn loop_attributes(&self, f: Value) {
+        self.function_attributes(f);
+        if self.x86 {
+            self.ir.string_attribute(f, "stackrealign", "");
+        }
+    }
+
     /// One member of the runtime's table, by its distance in bytes.
     pub fn runtime_member(&self, at: usize) -> Value {
         let byte = self.ir.int_ty(8);

@@ -365,7 +365,7 @@ fn body(e: &mut Emitter, unit: bool) -> Result<Value> {
         }
     };
     let ir = e.ir;
-    e.function_attributes(f);
+    e.loop_attributes(f);
     ir.attribute(f, None, "noinline");
 
     let mut next = 0;

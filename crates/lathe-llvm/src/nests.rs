@@ -32,7 +32,7 @@ pub fn apart(e: &mut Emitter, s: &Stmt, l: &Loop) -> Result<()> {
     e.outlined += 1;
     let f = ir.function(&format!("{}nest.{}.{}", e.scope, l.binder.name, e.outlined), ty);
     ir.set_internal(f);
-    e.function_attributes(f);
+    e.loop_attributes(f);
     ir.attribute(f, None, "noinline");
 
     let here = ir.here();

@@ -118,14 +118,14 @@ fn outline(e: &mut Emitter, l: &Loop, captured: &Captured, record: &[Value]) -> 
     let work_ty = ir.fn_ty(i32s, &mut types);
     let work = ir.function(&format!("{}work.{}.{number}", e.scope, l.binder.name), work_ty);
     ir.set_internal(work);
-    e.function_attributes(work);
+    e.loop_attributes(work);
 
     let entry = ir.function(
         &format!("{}body.{}.{number}", e.scope, l.binder.name),
         ir.fn_ty(i32s, &mut [ptr, i64s, i64s]),
     );
     ir.set_internal(entry);
-    e.function_attributes(entry);
+    e.loop_attributes(entry);
     ir.at_end(ir.block(entry, "entry"));
     let env = ir.param(entry, 0);
     let mut args = Vec::new();

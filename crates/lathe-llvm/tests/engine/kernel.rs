@@ -50,3 +50,15 @@ fn a_negated_value_of_all_lanes_is_broadcast_as_it_is_loaded() {
         assert_eq!((from_registers, lines(&["vxorps"])), (0, 0), "{asm}");
     }
 }
+
+#[test]
+fn vectors_in_the_frame_lie_within_lines() {
+    let target = lathe_target::Machine::find("x86-64-v3").expect("a machine").code;
+    let options = Options { target: Some(target), unit_strides_only: true, ..Options::default() };
+    // 32 sums of eight lanes, for 16 registers.
+    let asm = emit(KERNEL, "asm", &options);
+    let of = |what: &[&str]| asm.lines().filter(|l| what.iter().all(|w| l.contains(w))).count();
+    assert!(of(&["ymm", "(%rsp)"]) > 0, "{asm}");
+    assert!(of(&["andq", "$-32, %rsp"]) > 0, "{asm}");
+    assert_eq!(of(&["vmovups", "(%rsp)"]), 0, "{asm}");
+}
