@@ -1,6 +1,6 @@
 //! Whether a union of projections covers another.
 
-use crate::budget::{self, within_work};
+use crate::budget::within_half;
 use crate::isl_set::{Projection, difference};
 use crate::solve::{Reduced, has_least, normalize, refuted};
 use crate::system::{Con, Conj, Lin, System};
@@ -51,9 +51,7 @@ pub(crate) fn uncovered(a: &Projection, b: &Projection) -> Option<Option<Vec<i64
     }
     let first = || difference(&Projection { dims: a.dims, parts: &left }, b);
     // Half of what may be done is for the case that isl gives up.
-    within_work(budget::left() / 2, first)
-        .or_else(|| numbered.and_then(|n| n.difference(a.dims)))
-        .or_else(first)
+    within_half(first).or_else(|| numbered.and_then(|n| n.difference(a.dims))).or_else(first)
 }
 
 /// The parts of `a` of which elimination does not show that `b` covers them.

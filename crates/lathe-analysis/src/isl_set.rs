@@ -1,11 +1,10 @@
 //! The questions that isl answers. One context per thread, under a budget of operations; no isl object
 //! leaves this file.
 
-use crate::budget::{count, left, spend};
+use crate::answers::{Answer, Kept, answers};
+use crate::budget::{left, need, spend};
 use crate::system::{Con, Conj};
 use isl_rs::{BasicSet, Context, DimType, LibISLError, Mat, Set, Space, Val};
-use rustc_hash::FxHashMap;
-use std::cell::RefCell;
 use std::collections::HashMap;
 
 /// Operations that one question may take.
@@ -34,24 +33,6 @@ const NUMBERS: u64 = 16;
 /// that take many are asked again with more, and count as much as they were refused before.
 const PARTS: [u64; 7] = [4096, 1024, 256, 64, 16, 4, 1];
 
-/// A point as values of unknowns in their order, or that there is none; `None` if isl gave up or failed.
-type Answer = Option<Option<Vec<i64>>>;
-
-/// An answer, and what the question counted as.
-struct Kept {
-    answer: Answer,
-    work: u64,
-    /// With so much left to do, isl was not stopped earlier.
-    needed: u64,
-}
-
-thread_local! {
-    /// The last answers: a search asks much about a tree that the steps which it then takes ask again.
-    static KEPT: RefCell<FxHashMap<Vec<i64>, Kept>> = RefCell::default();
-}
-/// So many answers are kept.
-const MOST_KEPT: usize = 4096;
-
 /// Answers a question about some systems within the budget. It counts as much, and is answered alike, whether or not it was
 /// asked before, so that nothing depends on what else was.
 fn within_budget(
@@ -59,25 +40,17 @@ fn within_budget(
     about: &[&[Conj]],
     question: impl Fn(&Context) -> Result<Option<Vec<i64>>, LibISLError>,
 ) -> Answer {
-    let before = left();
-    let known = KEPT.with_borrow(|all| {
-        let known = all.get(&key).filter(|k| k.needed <= before)?;
-        Some((known.answer.clone(), known.work))
-    });
-    if let Some((answer, work)) = known {
-        spend(work);
-        return answer;
+    let (before, all) = (left(), answers());
+    if let Some(known) = all.point(&key).filter(|k| k.needed <= before) {
+        need(known.needed);
+        spend(known.work);
+        return known.answer;
     }
-    count();
+    all.count();
     let mut needed = Some(0);
     let answer = in_parts(about, question, &mut needed);
     if let Some(needed) = needed {
-        KEPT.with_borrow_mut(|all| {
-            if all.len() >= MOST_KEPT {
-                all.clear();
-            }
-            all.insert(key, Kept { answer: answer.clone(), work: before - left(), needed });
-        });
+        all.keep_point(key, Kept { answer: answer.clone(), work: before - left(), needed });
     }
     answer
 }
@@ -103,6 +76,7 @@ fn in_parts(
         let most = left().saturating_mul(NUMBERS) / numbers;
         let operations = (BUDGET / times / part).min(most.max(1));
         let enough = (operations + 1).saturating_mul(numbers) / NUMBERS + 1;
+        need(if most > operations { enough } else { left() });
         *needed = needed.filter(|_| most > operations).map(|_| before - left() + enough);
         let answer = within(operations, &question);
         // One that is answered took less, mostly hardly anything.

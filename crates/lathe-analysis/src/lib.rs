@@ -5,6 +5,7 @@
 //! is a concrete counterexample. isl decides; cheaper exact methods are tried first.
 
 pub mod affine;
+mod answers;
 mod bounds;
 mod budget;
 mod calls;
@@ -36,8 +37,9 @@ mod turns;
 mod values;
 mod view;
 
+pub use answers::{Answers, answers, questions};
 pub use bounds::{Assumptions, prove_accesses, prove_arithmetic};
-pub use budget::{exhausted, questions, within_work};
+pub use budget::{Work, apart, exhausted, left, within_work};
 pub use calls::prove_calls;
 pub use codes::CODES;
 pub use defined::{prove_defined, written_before_read};

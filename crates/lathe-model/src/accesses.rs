@@ -6,7 +6,7 @@ use lathe_ir::lower::address;
 use lathe_ir::visit::{map_expr, substitute, vars_of, walk, walk_expr};
 use lathe_ir::{Access, BinOp, BufId, Buffer, Expr, ExprKind, Function, Loop, Param, Stmt, VarId, build};
 use lathe_poly::{Affine, Linear};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// One access to a known buffer.
@@ -17,6 +17,8 @@ pub struct Place {
     pub subscripts: Vec<Option<Affine>>,
     /// The subscripts themselves, with what `let` names in place of names.
     pub exprs: Vec<Expr>,
+    /// Which variables each of them mentions, for all who ask about one.
+    variables: Vec<HashSet<VarId>>,
 }
 
 impl Place {
@@ -24,13 +26,16 @@ impl Place {
     pub fn of(a: &Access, known: &Known, values: &HashMap<VarId, i64>) -> Option<Place> {
         let (id, mut exprs) = address::resolve(a).ok()?;
         let buffer = known.buffers.get(&id)?.clone();
-        exprs.iter_mut().for_each(|e| *e = substitute(e, &known.lets));
+        if !known.lets.is_empty() {
+            exprs.iter_mut().for_each(|e| *e = substitute(e, &known.lets));
+        }
         let subscripts = exprs.iter().map(|e| Affine::of(&counting(e, values))).collect();
-        Some(Place { buffer, subscripts, exprs })
+        let variables = exprs.iter().map(vars_of).collect();
+        Some(Place { buffer, subscripts, exprs, variables })
     }
 
     pub fn mentions(&self, v: VarId) -> bool {
-        self.exprs.iter().any(|e| vars_of(e).contains(&v))
+        self.variables.iter().any(|all| all.contains(&v))
     }
 
     /// Whether a vector that begins here has elements of one that begins at `stored`, or of the one before that, and
@@ -72,6 +77,7 @@ impl Place {
         for (d, s) in self.subscripts.iter().enumerate() {
             match s {
                 // What is clamped is no row.
+                _ if !self.variables[d].contains(&v) => {}
                 Some(_) if bounded(&self.exprs[d], v) => return Along::Apart,
                 Some(form) => match form.coefficient(&v) {
                     0 => {}
@@ -79,8 +85,7 @@ impl Place {
                     -1 if Some(d) == last => found = Along::Before,
                     _ => return Along::Apart,
                 },
-                None if vars_of(&self.exprs[d]).contains(&v) => return Along::Apart,
-                None => {}
+                None => return Along::Apart,
             }
         }
         found
@@ -186,6 +191,12 @@ fn growth(f: &Function, buffers: &HashMap<BufId, Arc<Buffer>>) -> HashMap<BufId,
 /// An expression with the one of two bounds that counts for these values of variables in place of both, as in tiles that begin within
 /// an array.
 fn counting(e: &Expr, values: &HashMap<VarId, i64>) -> Expr {
+    let bound = |e: &Expr| matches!(e.kind(), ExprKind::Binary(BinOp::Max | BinOp::Min, ..));
+    let mut some = false;
+    walk_expr(e, &mut |e| some |= bound(e));
+    if !some {
+        return e.clone();
+    }
     map_expr(e, &mut |e| match e.kind() {
         ExprKind::Binary(op @ (BinOp::Max | BinOp::Min), a, b) if e.ty().is_index() => {
             match (evaluate(a, values), evaluate(b, values)) {

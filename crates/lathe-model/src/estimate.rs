@@ -79,6 +79,9 @@ fn with_sizes(func: &Function, sizes: &BTreeMap<String, i64>) -> Function {
         }
     }
     let mut known = lathe_ir::math::expand_function(func);
+    if constants.is_empty() {
+        return known;
+    }
     known.body = visit::substitute_stmt(&known.body, &constants);
     for p in &mut known.params {
         if let lathe_ir::ParamKind::Array(b) = &mut p.kind {

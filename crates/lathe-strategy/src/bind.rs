@@ -8,7 +8,7 @@ use lathe_space::{EvalError, Expr, Value, Values, eval, reduce};
 use std::collections::{BTreeMap, HashMap};
 
 /// Machine facts (`threads`, `vector(f32)`), and sizes where they are known.
-pub type Facts<'a> = dyn Fn(&str) -> Option<Value> + 'a;
+pub type Facts<'a> = dyn Fn(&str) -> Option<Value> + Sync + 'a;
 
 /// The definitions that strategies may call.
 #[derive(Clone, Debug, Default)]

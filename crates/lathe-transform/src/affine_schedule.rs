@@ -116,10 +116,7 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
 
 /// What the step would make of all loops in the focus for arguments that `ask` has, without asking whether it is legal: for
 /// cost models, which then take the step with the best ones. `None` where there are no loops.
-pub fn proposing<T>(
-    cursor: &Cursor,
-    ask: impl FnOnce(&mut dyn FnMut(&Args) -> Result<Function, Refusal>) -> T,
-) -> Option<T> {
+pub fn proposing<T>(cursor: &Cursor, ask: impl FnOnce(&mut Proposals) -> T) -> Option<T> {
     let mut path = whole(cursor)?;
     let bounded = edited(cursor, &RULE, |work| {
         path = small(work, &path)?;
@@ -129,37 +126,66 @@ pub fn proposing<T>(
     let old = visit::at(&bounded.body, &path)?;
     let env = Env::at(cursor.module, &bounded, &path);
     let units = affine::unscheduled(&env, old);
-    let mut known: Vec<(Fuse, Result<Schedule, String>)> = Vec::new();
-    // What has the same order and the same plans is the same loops.
-    let mut made: Vec<(Tree, Vec<BandPlan>, Function)> = Vec::new();
-    let mut propose = |args: &Args| {
+    let orders = Vec::new();
+    Some(ask(&mut Proposals { bounded: &bounded, path: &path, old, units, orders, planned: Vec::new() }))
+}
+
+/// What the step would make of some loops, for several arguments: what these have in common is done once.
+pub struct Proposals<'a> {
+    bounded: &'a Function,
+    path: &'a Path,
+    old: &'a Stmt,
+    units: Result<Schedule, String>,
+    orders: Vec<(Fuse, Result<Schedule, String>)>,
+    planned: Vec<(Schedule, Vec<BandPlan>)>,
+}
+
+/// Loops that are planned, but not made. Those for other arguments may be equal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Proposal {
+    loops: usize,
+    stage: Stage,
+}
+
+impl Proposals<'_> {
+    /// The loops that arguments ask for.
+    ///
+    /// # Errors
+    /// Why there are none.
+    pub fn planned(&mut self, args: &Args) -> Result<Proposal, Refusal> {
         let wanted = Wanted::read(args)?;
-        if !known.iter().any(|k| k.0 == wanted.fuse) {
-            let found = units.as_ref().map_err(Clone::clone).and_then(|u| u.reordered(wanted.fuse));
-            known.push((wanted.fuse, found));
+        if !self.orders.iter().any(|o| o.0 == wanted.fuse) {
+            let found = self.units.as_ref().map_err(Clone::clone).and_then(|u| u.reordered(wanted.fuse));
+            self.orders.push((wanted.fuse, found));
         }
-        let of = known.iter().find(|k| k.0 == wanted.fuse).map(|k| &k.1);
-        let func = of.map_or(Err(String::new()), |s| {
-            let s = with_lanes(in_blocks(s.clone()?, &wanted)?, &wanted);
-            let plans = plans(&s, &wanted);
-            let same = made.iter().find(|m| (&m.0, &m.1) == (&s.tree, &plans));
-            let mut func = match same {
-                Some(m) => m.2.clone(),
-                None => {
-                    let mut func = bounded.clone();
-                    let new = affine::generate(&s, &plans, SPLITS[0], &mut func.next_id)?;
-                    let new = simplify_stmt(&new, &mut Ranges::at(&bounded, &path));
-                    func.body = visit::replace_at(&func.body, &path, new).ok_or_else(String::new)?;
-                    made.push((s.tree, plans, func.clone()));
-                    func
-                }
-            };
-            func.stage = func.stage.max(wanted.stage());
+        let order = self.orders.iter().find(|o| o.0 == wanted.fuse).map(|o| &o.1);
+        let blocks = order.map_or(Err(String::new()), |s| in_blocks(s.clone()?, &wanted));
+        let s = with_lanes(blocks.map_err(|why| refusal(self.old, &why))?, &wanted);
+        let plans = plans(&s, &wanted);
+        // What has the same order and the same plans is the same loops.
+        let known = self.planned.iter().position(|(o, p)| (&o.tree, p) == (&s.tree, &plans));
+        let loops = known.unwrap_or_else(|| {
+            self.planned.push((s, plans));
+            self.planned.len() - 1
+        });
+        Ok(Proposal { loops, stage: wanted.stage() })
+    }
+
+    /// The function with loops that are planned.
+    ///
+    /// # Errors
+    /// Why they cannot be made.
+    pub fn made(&self, proposal: Proposal) -> Result<Function, Refusal> {
+        let made = self.planned.get(proposal.loops).ok_or_else(String::new).and_then(|(s, plans)| {
+            let mut func = self.bounded.clone();
+            let new = affine::generate(s, plans, SPLITS[0], &mut func.next_id)?;
+            let new = simplify_stmt(&new, &mut Ranges::at(self.bounded, self.path));
+            func.body = visit::replace_at(&func.body, self.path, new).ok_or_else(String::new)?;
+            func.stage = func.stage.max(proposal.stage);
             Ok(func)
         });
-        func.map_err(|why| refusal(old, &why))
-    };
-    Some(ask(&mut propose))
+        made.map_err(|why| refusal(self.old, &why))
+    }
 }
 
 /// Arguments of the function that bound loops may be so large that sums of them overflow 64 bits; then the loops are

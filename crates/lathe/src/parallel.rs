@@ -12,13 +12,18 @@ pub const STACK: usize = 512 << 20;
 /// Threads of this process that help others, so that work within work takes no more than there are processors.
 static HELPERS: AtomicUsize = AtomicUsize::new(0);
 
+/// So many help at most, beside the one that they help.
+fn most_helpers() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from) - 1
+}
+
 /// A thread that helps, until it is dropped.
 struct Helper;
 
 impl Helper {
     /// One more, if there is a processor for it.
     fn new() -> Option<Helper> {
-        let most = std::thread::available_parallelism().map_or(1, usize::from) - 1;
+        let most = most_helpers();
         HELPERS.fetch_update(Relaxed, Relaxed, |n| (n < most).then_some(n + 1)).ok().map(|_| Helper)
     }
 }
@@ -36,8 +41,24 @@ pub fn each<T: Sync, R: Send>(items: &[T], f: impl Fn(&T) -> R + Sync) -> Vec<R>
     out
 }
 
+/// The results of `f` on all items, in their order: those that `f` would have had one item after the other, each with what the ones
+/// before had left of the work that may be done ([`lathe_analysis::within_work`]).
+pub fn each_in_turn<T: Sync, R: Send>(items: &[T], f: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let (most, mut out) = (lathe_analysis::left(), Vec::with_capacity(items.len()));
+    if items.len() < 2 || HELPERS.load(Relaxed) >= most_helpers() {
+        return items.iter().map(f).collect();
+    }
+    let begin = |item: &T| lathe_analysis::apart(most, || f(item));
+    in_order(items, begin, |(found, work)| {
+        // Hardly ever so little is left that it would have come to something else.
+        let in_turn = items.get(out.len()).filter(|_| !work.taken());
+        out.push(in_turn.map_or(found, &f));
+    });
+    out
+}
+
 /// Gives the results of `f` on all items to `then`, in their order and as soon as they are there; `then` runs on this
-/// thread.
+/// thread. What isl answers one of the threads, it has answered all.
 ///
 /// # Panics
 /// If `f` does for an item.
@@ -48,11 +69,13 @@ pub fn in_order<T: Sync, R: Send>(items: &[T], f: impl Fn(&T) -> R + Sync, mut t
         Some((n, f(items.get(n)?)))
     };
     let (one, (sender, found)) = (&one, channel());
+    let answers = lathe_analysis::answers();
     std::thread::scope(|scope| {
         let help = |helper: Helper| {
-            let sender = sender.clone();
+            let (sender, answers) = (sender.clone(), answers.clone());
             let work = move || {
                 let _helper = helper;
+                answers.share();
                 // Nobody listens any more only where `then` panicked.
                 std::iter::from_fn(one).for_each(|r| drop(sender.send(r)));
             };
@@ -92,6 +115,9 @@ mod tests {
         let want: Vec<u64> = items.iter().map(|n| n * (0..*n).sum::<u64>()).collect();
         assert_eq!(got, want);
         assert_eq!(each(&[] as &[u64], |n| *n), [0; 0]);
+        let left = |n: &u64| lathe_analysis::within_work(100 - n, || (*n, lathe_analysis::left()));
+        let within = |most| lathe_analysis::within_work(most, || each_in_turn(&items, left));
+        assert_eq!(within(1000), items.iter().map(|n| (*n, 100 - n)).collect::<Vec<_>>());
     }
 
     #[test]

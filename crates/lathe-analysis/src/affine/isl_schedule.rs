@@ -2,7 +2,7 @@
 
 use super::dependences::Dependence;
 use super::{Context, Fuse, Member, Tree, Unit};
-use crate::budget::count;
+use crate::answers::answers;
 use crate::isl_set::within;
 use crate::system::{Col, Con, Conj};
 use isl_rs::{
@@ -11,7 +11,6 @@ use isl_rs::{
 };
 use lathe_ir::VarId;
 use lathe_poly::Affine;
-use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 
@@ -23,13 +22,6 @@ const MAX_CONSTRAINTS: usize = 48;
 const MAX_PARTS: usize = 250;
 /// Larger factors make no loops that anybody wants.
 const MAX_FACTOR: i32 = 4;
-
-thread_local! {
-    /// The last answers, by their questions and the variables that they are about: who compares schedules asks for the
-    /// best one again.
-    static RECENT: RefCell<Vec<(String, Option<Tree>)>> = const { RefCell::new(Vec::new()) };
-}
-const KEPT: usize = 16;
 
 /// A schedule of all units.
 pub(super) fn schedule(
@@ -68,14 +60,11 @@ pub(super) fn schedule(
     }
     let iterators: Vec<Vec<VarId>> = units.iter().map(|u| u.iters.iter().map(|b| b.id).collect()).collect();
     let key = format!("{fuse:?} {iterators:?} {:?} {:?} {}", names.outer, names.sizes, texts.join("\n"));
-    let known = RECENT.with_borrow(|all| all.iter().find(|r| r.0 == key).map(|r| r.1.clone()));
-    let found = known.unwrap_or_else(|| {
-        count();
+    let all = answers();
+    let found = all.schedule(&key).unwrap_or_else(|| {
+        all.count();
         let found = ask(units, &names, &texts, fuse);
-        RECENT.with_borrow_mut(|all| {
-            all.truncate(KEPT - 1);
-            all.insert(0, (key, found.clone()));
-        });
+        all.keep_schedule(key, found.clone());
         found
     });
     found.ok_or_else(|| "isl found no schedule within its budget".to_string())

@@ -3,15 +3,18 @@
 
 use super::blocked;
 use super::candidates::{Candidates, Word, arguments, candidates, has, reduces, rows_jammed};
-use super::made::Made;
+use super::made::{Cost, Made};
 use super::setting::Setting;
 use super::sums;
+use crate::parallel::each_in_turn;
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::Function;
 use lathe_ir::visit::{self, Path};
 use lathe_strategy::Refusal;
+use lathe_transform::affine_schedule::{Proposal, Proposals, proposing};
 use lathe_transform::names::labels_in;
 use lathe_transform::{Arg, Args, Cursor};
+use std::collections::{HashMap, HashSet};
 
 /// A schedule on threads must be expected to take so much of the time of the best one without; on more threads than a
 /// few, of that of the loops as they are, too: all of them would be busy for little, and calls on one would be slower.
@@ -31,14 +34,13 @@ pub(super) fn affine(
     start: &Made,
     (path, large): (&Path, bool),
     (least, rest): (f64, f64),
-    cost: &dyn Fn(&Function) -> f64,
+    cost: Cost,
     offer: &mut dyn FnMut(Option<Made>),
 ) -> Result<(), Diagnostic> {
     let cursor = Cursor { focus: path.clone(), ..Cursor::new(set.module, &start.func) };
     let of = Affine { set, start, path, least, rest, cost };
     let all = candidates(set, &start.func, path, large);
-    lathe_transform::affine_schedule::proposing(&cursor, |propose| of.offered(&all, propose, offer))
-        .unwrap_or(Ok(()))
+    proposing(&cursor, |proposals| of.offered(&all, proposals, offer)).unwrap_or(Ok(()))
 }
 
 /// A nest whose affine schedules are offered.
@@ -50,28 +52,26 @@ struct Affine<'a> {
     least: f64,
     /// What the function takes without the nest.
     rest: f64,
-    cost: &'a dyn Fn(&Function) -> f64,
+    cost: Cost<'a>,
 }
 
-/// What the step would make for arguments.
-type Propose<'p> = &'p mut dyn FnMut(&Args) -> Result<Function, Refusal>;
+/// What arguments are expected to take, and the function that they make.
+type Ranked<'a> = (f64, &'a Args, Function);
 
 impl Affine<'_> {
     fn offered(
         &self,
         all: &Candidates,
-        propose: Propose,
+        proposals: &mut Proposals,
         offer: &mut dyn FnMut(Option<Made>),
     ) -> Result<(), Diagnostic> {
         let (now, threads) = ((self.cost)(&self.start.func), self.set.machine.threads as f64);
         let mut refused = None;
+        let alone: Vec<&Args> = all.alone.iter().collect();
+        let found = self.ranked(&alone, proposals, &mut refused);
         // What candidates on one thread are expected to take.
-        let mut expected = vec![None; all.alone.len()];
-        let mut ranked = Vec::new();
-        for (args, expected) in all.alone.iter().zip(&mut expected) {
-            ranked.extend(self.ranked(args, propose, &mut refused));
-            *expected = ranked.last().filter(|r| std::ptr::eq(r.1, args)).map(|r| r.0);
-        }
+        let expected: Vec<Option<f64>> = found.iter().map(|r| r.as_ref().map(|r| r.0)).collect();
+        let ranked: Vec<Ranked> = found.into_iter().flatten().collect();
         let mut any = !ranked.is_empty();
         let mut unchecked = None;
         let alone = self.best(ranked, f64::INFINITY, false, &mut unchecked, offer);
@@ -80,15 +80,12 @@ impl Affine<'_> {
         // Of the nest: what else the function does is the same.
         let of = |all: f64, share: f64| self.rest + (all - self.rest) * share;
         let most = alone.map_or(f64::INFINITY, |alone| of(alone, WITH_THREADS)).min(of(now, gain));
-        let mut ranked = Vec::new();
-        for (args, same) in &all.on_threads {
-            // No more than all threads gain; what is refused on one thread is on several.
-            let worth =
-                |n: usize| expected.get(n).copied().flatten().is_some_and(|e| of(e, 1.0 / threads) <= most);
-            if same.is_none_or(worth) {
-                ranked.extend(self.ranked(args, propose, &mut refused));
-            }
-        }
+        // No more than all threads gain; what is refused on one thread is on several.
+        let worth =
+            |n: usize| expected.get(n).copied().flatten().is_some_and(|e| of(e, 1.0 / threads) <= most);
+        let concurrent = all.on_threads.iter().filter(|c| c.1.is_none_or(worth)).map(|c| &c.0);
+        let found = self.ranked(&concurrent.collect::<Vec<_>>(), proposals, &mut refused);
+        let ranked: Vec<Ranked> = found.into_iter().flatten().collect();
         any |= !ranked.is_empty();
         if let Some(d) = refused.filter(|_| !any) {
             return Err(d);
@@ -105,7 +102,8 @@ impl Affine<'_> {
                 // An order that leads to none need not be checked.
                 let gains =
                     |f: Function| lanes(&Made::of(&f)).is_some_and(|m| (self.cost)(&m.func) < self.least);
-                if propose(&args).is_ok_and(gains)
+                let proposed = proposals.planned(&args).and_then(|p| proposals.made(p));
+                if proposed.is_ok_and(gains)
                     && let Ok(made) = self.start.then(self.set, self.path, "affine_schedule", &args)
                 {
                     offer(lanes(&made));
@@ -115,29 +113,40 @@ impl Affine<'_> {
         unchecked.filter(|_| alone.or(concurrent).is_none()).map_or(Ok(()), Err)
     }
 
-    /// What some arguments are expected to make of the function.
-    fn ranked<'a>(
+    /// What each of some arguments is expected to make of the function, if it is not refused.
+    fn ranked<'b>(
         &self,
-        args: &'a Args,
-        propose: Propose,
+        all: &[&'b Args],
+        proposals: &mut Proposals,
         refused: &mut Option<Diagnostic>,
-    ) -> Option<(f64, &'a Args, Function)> {
-        match propose(args) {
-            // Lanes are surer than chains that overlap.
-            Ok(f) if rows_jammed(args) => Some(((self.cost)(&f) * SURER, args, f)),
-            Ok(f) => Some(((self.cost)(&f), args, f)),
-            Err(r) => {
-                refused.get_or_insert(*r.diagnostic);
-                None
+    ) -> Vec<Option<Ranked<'b>>> {
+        let planned: Vec<Result<Proposal, Refusal>> =
+            all.iter().map(|args| proposals.planned(args)).collect();
+        let mut different: Vec<Proposal> = planned.iter().flatten().copied().collect();
+        let mut seen = HashSet::new();
+        different.retain(|p| seen.insert(*p));
+        let proposals = &*proposals;
+        let made = each_in_turn(&different, |p| proposals.made(*p).map(|f| ((self.cost)(&f), f)));
+        let made: HashMap<Proposal, _> = different.into_iter().zip(made).collect();
+        let priced = |(args, planned): (&&'b Args, Result<Proposal, Refusal>)| {
+            match planned.and_then(|p| made[&p].clone()) {
+                // Lanes are surer than chains that overlap.
+                Ok((cost, f)) if rows_jammed(args) => Some((cost * SURER, *args, f)),
+                Ok((cost, f)) => Some((cost, *args, f)),
+                Err(r) => {
+                    refused.get_or_insert(*r.diagnostic);
+                    None
+                }
             }
-        }
+        };
+        all.iter().zip(planned).map(priced).collect()
     }
 
     /// Offers the first one that is not refused of those that are expected to be the fastest, and to take so much at most; gives
     /// what it is expected to take.
     fn best(
         &self,
-        mut ranked: Vec<(f64, &Args, Function)>,
+        mut ranked: Vec<Ranked>,
         most: f64,
         threads: bool,
         refused: &mut Option<Diagnostic>,

@@ -90,7 +90,7 @@ pub(super) fn any(
     }
     // An example that no decisions fit has no version.
     let mut versions = vec![first];
-    versions.extend(others.iter().flat_map(made));
+    versions.extend(each(&others, made).into_iter().flatten());
     let points = sizes::spread(w.set.module, w.set.func, known);
     let cost = |v: &Version| -> Vec<f64> {
         let at =

@@ -4,7 +4,7 @@
 //! solved side by side. Where several statements wait for one another there, as in modified
 //! Gram-Schmidt, whose projections read what the one before subtracted, tiles of columns go through a block in its order.
 
-use super::made::Made;
+use super::made::{Cost, Made};
 use super::setting::Setting;
 use super::sums::array;
 use lathe_ir::names::{self, Role};
@@ -24,7 +24,7 @@ pub(super) fn blocked(
     start: &Made,
     path: &Path,
     width: i64,
-    cost: &dyn Fn(&Function) -> f64,
+    cost: Cost,
 ) -> Option<(Made, bool)> {
     let mut bytes = 8;
     visit::walk(visit::at(&start.func.body, path)?, &mut |s, _| {
@@ -78,7 +78,7 @@ fn with_rows_solved(
     start: &Made,
     path: &Path,
     (width, lanes): (i64, i64),
-    cost: &dyn Fn(&Function) -> f64,
+    cost: Cost,
 ) -> Option<Made> {
     let (mut made, parts) = in_blocks(set, start, path, width, None)?;
     let part = |p: &Path| visit::at(&made.func.body, path).and_then(|s| visit::at(s, p));
@@ -107,14 +107,7 @@ fn with_rows_solved(
 }
 
 /// A part that is no product: an update by several statements, tiles of rows or columns, or the block itself.
-fn other(
-    set: &Setting,
-    made: &Made,
-    at: &Path,
-    lanes: i64,
-    args: &Args,
-    cost: &dyn Fn(&Function) -> f64,
-) -> Made {
+fn other(set: &Setting, made: &Made, at: &Path, lanes: i64, args: &Args, cost: Cost) -> Made {
     if let Some(best) = updates(set, made, at, args, cost) {
         return best;
     }
@@ -232,13 +225,7 @@ fn has_role(s: &Stmt, role: Role) -> bool {
 const WIDTHS: [i64; 3] = [64, 32, 16];
 
 /// An update by several statements in tiles of the width that is expected to be the fastest; `None` if it is none.
-fn updates(
-    set: &Setting,
-    start: &Made,
-    at: &Path,
-    lanes: &Args,
-    cost: &dyn Fn(&Function) -> f64,
-) -> Option<Made> {
+fn updates(set: &Setting, start: &Made, at: &Path, lanes: &Args, cost: Cost) -> Option<Made> {
     let s = visit::at(&start.func.body, at)?;
     s.as_loop()?.body.as_loop().filter(|l| is_rest(s) && l.body.as_seq().is_some())?;
     let all = WIDTHS.iter().filter_map(|w| update(set, start, at, *w, lanes, cost));
@@ -248,14 +235,7 @@ fn updates(
 /// An update by statements that wait for one another, such as a projection and what it is subtracted from: a tile of its
 /// columns stays in the second cache while all iterations of the block run on it, in their order. Tiles do not depend on
 /// one another.
-fn update(
-    set: &Setting,
-    start: &Made,
-    at: &Path,
-    width: i64,
-    lanes: &Args,
-    cost: &dyn Fn(&Function) -> f64,
-) -> Option<Made> {
+fn update(set: &Setting, start: &Made, at: &Path, width: i64, lanes: &Args, cost: Cost) -> Option<Made> {
     let over = visit::at(&start.func.body, at)?.as_loop()?;
     let along = over.body.as_loop()?;
     let (over, along) = (over.binder.name.to_string(), along.binder.name.to_string());
@@ -271,7 +251,7 @@ fn update(
 const GAIN: f64 = 0.99;
 
 /// Inner nests of a part in lanes, each if that is faster.
-fn inside(set: &Setting, start: Made, at: &Path, lanes: &Args, cost: &dyn Fn(&Function) -> f64) -> Made {
+fn inside(set: &Setting, start: Made, at: &Path, lanes: &Args, cost: Cost) -> Made {
     let mut nests: Vec<Path> = Vec::new();
     if let Some(s) = visit::at(&start.func.body, at) {
         visit::walk(s, &mut |s, p| {
@@ -351,14 +331,7 @@ impl Product {
 }
 
 /// A product with packed panels, and tiles of the results in registers.
-fn product(
-    set: &Setting,
-    start: &Made,
-    at: &Path,
-    p: &Product,
-    lanes: i64,
-    cost: &dyn Fn(&Function) -> f64,
-) -> Option<Made> {
+fn product(set: &Setting, start: &Made, at: &Path, p: &Product, lanes: i64, cost: Cost) -> Option<Made> {
     let wide = VECTORS * lanes;
     let high = (set.machine.vector_registers as i64 / (2 * VECTORS)).max(2);
     let mut made = packed(set, start, at, p, wide, lanes, cost)?;
@@ -381,7 +354,7 @@ fn packed(
     p: &Product,
     wide: i64,
     lanes: i64,
-    cost: &dyn Fn(&Function) -> f64,
+    cost: Cost,
 ) -> Option<Made> {
     let mut args = Args::default();
     args.push(None, name(&p.shared));
@@ -481,7 +454,7 @@ fn summed(set: &Setting, start: &Made, at: &Path) -> Option<Made> {
 }
 
 /// A loop whose iterations do not depend on one another on threads, if that is faster.
-fn on_threads(set: &Setting, start: &Made, at: &Path, cost: &dyn Fn(&Function) -> f64) -> Option<Made> {
+fn on_threads(set: &Setting, start: &Made, at: &Path, cost: Cost) -> Option<Made> {
     let l = visit::at(&start.func.body, at)?.as_loop()?;
     if set.machine.threads < 2 || l.exec != Executor::Serial {
         return None;

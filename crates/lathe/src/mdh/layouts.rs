@@ -1,6 +1,6 @@
 //! Layouts of local arrays: transposed where that makes the accesses of lanes contiguous.
 
-use super::made::Made;
+use super::made::{Cost, Made};
 use super::setting::Setting;
 use lathe_ir::visit;
 use lathe_ir::{Function, Space};
@@ -13,7 +13,7 @@ const CLEARLY: f64 = 0.95;
 const ARRAYS: usize = 8;
 
 /// What was made, with the last two dimensions of every local array exchanged that gains by it.
-pub(super) fn laid_out(set: &Setting, mut made: Made, cost: &dyn Fn(&Function) -> f64) -> Made {
+pub(super) fn laid_out(set: &Setting, mut made: Made, cost: Cost) -> Made {
     // Nobody made lanes, and the compiler below makes none of what it cannot follow.
     if made.steps.is_empty() {
         return made;

@@ -8,6 +8,9 @@ use lathe_ir::{Function, Stmt};
 use lathe_strategy::Evidence;
 use lathe_transform::{Args, Cursor};
 
+/// What a function is expected to take.
+pub(super) type Cost<'a> = &'a (dyn Fn(&Function) -> f64 + Sync);
+
 /// A function that steps changed.
 #[derive(Clone)]
 pub(super) struct Made {

@@ -3,10 +3,11 @@
 
 use super::affine::{CHECK, WITH_THREADS, affine, fused};
 use super::candidates::{STEPS, Word, arguments, has, in_time, reduces};
-use super::made::{Made, label};
+use super::made::{Cost, Made, label};
 use super::setting::Setting;
 use super::{blocked, columns, interior, layouts, neighbours, pivots, recurrences, sums};
 use crate::applied::Version;
+use crate::parallel::each_in_turn;
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::interp::evaluate;
 use lathe_ir::names::Role;
@@ -115,7 +116,7 @@ fn nest(
     start: &Made,
     path: &Path,
     sizes: &BTreeMap<String, i64>,
-    cost: &dyn Fn(&Function) -> f64,
+    cost: Cost,
     left: &mut usize,
 ) -> Result<Option<Made>, Diagnostic> {
     if *left == 0 {
@@ -208,7 +209,7 @@ fn best(
     whole: &Made,
     path: &Path,
     sizes: &BTreeMap<String, i64>,
-    cost: &dyn Fn(&Function) -> f64,
+    cost: Cost,
 ) -> (Option<Made>, Option<Diagnostic>) {
     let func = &whole.func;
     let nothing = Stmt::seq(Vec::new());
@@ -216,78 +217,115 @@ fn best(
         .map_or(0.0, |body| cost(&Function { body, ..func.clone() }));
     let clearly = if reduces(func, path) { CLEARLY[0] } else { CLEARLY[1] };
     let least = rest + (cost(func) - rest) * clearly;
-    let mut best: Option<(f64, Made)> = None;
     let runs = |f: &Function| Engine::any_takes(set.module, f).is_ok();
     let ran = runs(func);
-    let mut offer = |made: Option<Made>| {
-        // Lanes that write one element and the like are legal, and no engine takes them.
-        if let Some(made) = made.filter(|m| !ran || runs(&m.func)) {
-            let c = cost(&made.func);
+    // Lanes that write one element and the like are legal, and no engine takes them.
+    let priced = |made: Made| (!ran || runs(&made.func)).then(|| (cost(&made.func), made));
+    let large = large(set, whole, path, sizes);
+    let lanes_beside = |made: Option<Made>| {
+        // The compiler below makes no lanes beside others.
+        let others = made.as_ref().and_then(|m| sums::others_in_lanes(set, m, path));
+        ways(others.map(|m| fused(set, m, path)).into_iter().chain(made))
+    };
+    // None depends on what the others find.
+    let mut all: Vec<Box<dyn Fn() -> Ways + Sync + '_>> = vec![
+        Box::new(|| ways(large.then(|| rows_in_time(set, whole, path)).flatten())),
+        Box::new(|| lanes_beside(sums::in_lanes(set, whole, path))),
+        Box::new(|| ways(recurrences::in_lanes(set, whole, path))),
+        Box::new(|| {
+            let together = lathe_analysis::within_work(CHECK[0], || neighbours::together(set, whole, path));
+            lanes_beside(together.map(|made| sums::in_lanes(set, &made, path).unwrap_or(made)))
+        }),
+        Box::new(|| ways(sums::on_threads(set, whole, path, sizes))),
+        Box::new(|| ways(rows(set, whole, path, cost))),
+        Box::new(|| of_all_loops(set, whole, path, sizes, (least, rest), cost)),
+    ];
+    let usual = all.len();
+    // These are surer to gain what is expected of them.
+    for threads in [false, true].into_iter().filter(|threads| !threads || set.machine.threads > 1) {
+        all.push(Box::new(move || ways(interior::interior(set, whole, path, sizes, threads))));
+        all.push(Box::new(move || ways(pivots::cut(set, whole, path, threads))));
+    }
+    if large {
+        all.push(Box::new(|| ways(in_columns(set, whole, path, sizes))));
+    }
+    let mut found = each_in_turn(&all, |way| {
+        let Ways { made, refused } = way();
+        (made.into_iter().filter_map(priced).collect::<Vec<_>>(), refused)
+    });
+    let surer = found.split_off(usual);
+    let (mut best, mut refused): (Option<(f64, Made)>, _) = (None, None);
+    for (made, why) in found {
+        for (c, made) in made {
             if c < best.as_ref().map_or(least, |b| b.0) {
                 best = Some((c, made));
             }
         }
-    };
-    if large(set, whole, path, sizes) {
-        offer(rows_in_time(set, whole, path));
+        refused = refused.or(why);
     }
-    if let Some(made) = sums::in_lanes(set, whole, path) {
-        // The compiler below makes no lanes beside others.
-        offer(sums::others_in_lanes(set, &made, path).map(|m| fused(set, m, path)));
-        offer(Some(made));
-    }
-    offer(recurrences::in_lanes(set, whole, path));
-    let together = lathe_analysis::within_work(CHECK[0], || neighbours::together(set, whole, path));
-    if let Some(made) = together {
-        let made = sums::in_lanes(set, &made, path).unwrap_or(made);
-        offer(sums::others_in_lanes(set, &made, path).map(|m| fused(set, m, path)));
-        offer(Some(made));
-    }
-    offer(sums::on_threads(set, whole, path, sizes));
-    rows(set, whole, path, cost).into_iter().for_each(|m| offer(Some(m)));
-    let refused = match apart(set, whole, path, (sizes, EXPANDED), &[]) {
-        Ok(start) if blocks(func, path, sizes) => {
-            let made =
-                |w: i64| lathe_analysis::within_work(NEST, || blocked::blocked(set, &start, path, w, cost));
-            let all: Vec<(Made, bool)> = BLOCKS.into_iter().filter_map(made).collect();
-            // No other form is as fast as rows that do not wait for one another, though the model may think so: it does not know how long
-            // elements of one row wait.
-            let solved = all.iter().any(|b| b.1);
-            all.into_iter().filter(|b| b.1 == solved).for_each(|b| offer(Some(b.0)));
-            let many = (path, large(set, &start, path, sizes));
-            if solved { None } else { affine(set, &start, many, (least, rest), cost, &mut offer).err() }
-        }
-        Ok(start) => {
-            affine(set, &start, (path, large(set, &start, path, sizes)), (least, rest), cost, &mut offer)
-                .err()
-        }
-        Err(d) => Some(d),
-    };
     let clear = rest + (cost(func) - rest) * SURELY;
-    let columns = large(set, whole, path, sizes)
-        .then(|| columns::in_blocks(set, whole, path, touched(func, path, sizes)))
-        .flatten();
-    for (threads, gain) in [(false, 1.0), (true, WITH_THREADS)] {
-        if threads && set.machine.threads < 2 {
-            continue;
-        }
-        let cut = interior::interior(set, whole, path, sizes, threads);
-        let rows = pivots::cut(set, whole, path, threads);
-        let blocks = columns.as_ref().and_then(|(made, over)| {
-            let mut args = Args::default();
-            args.push(None, Arg::Path(over.clone()));
-            if threads { made.then(set, path, "parallel", &args).ok() } else { Some(made.clone()) }
-        });
-        for made in [cut, rows, blocks].into_iter().flatten().filter(|m| !ran || runs(&m.func)) {
-            let c = cost(&made.func);
-            // What is on threads already is no surer than this.
-            let gain = |m: &Made| if on_threads(m, path) { 1.0 } else { gain };
-            if c < best.as_ref().map_or(clear, |b| rest + (b.0 - rest) * gain(&b.1)) {
-                best = Some((c, made));
-            }
+    for (c, made) in surer.into_iter().flat_map(|found| found.0) {
+        // What is on threads already is no surer than this.
+        let gain = |other: &Made| match on_threads(&made, path) && !on_threads(other, path) {
+            true => WITH_THREADS,
+            false => 1.0,
+        };
+        if c < best.as_ref().map_or(clear, |b| rest + (b.0 - rest) * gain(&b.1)) {
+            best = Some((c, made));
         }
     }
     (best.map(|b| b.1), refused)
+}
+
+/// What one way of scheduling a nest comes to, and why all of its loops cannot be scheduled together.
+struct Ways {
+    made: Vec<Made>,
+    refused: Option<Diagnostic>,
+}
+
+fn ways(made: impl IntoIterator<Item = Made>) -> Ways {
+    Ways { made: made.into_iter().collect(), refused: None }
+}
+
+/// New loops for the whole nest, in blocks or not.
+fn of_all_loops(
+    set: &Setting,
+    whole: &Made,
+    path: &Path,
+    sizes: &BTreeMap<String, i64>,
+    (least, rest): (f64, f64),
+    cost: Cost,
+) -> Ways {
+    let mut made = Vec::new();
+    let start = match apart(set, whole, path, (sizes, EXPANDED), &[]) {
+        Ok(start) => start,
+        Err(d) => return Ways { made, refused: Some(d) },
+    };
+    if blocks(&whole.func, path, sizes) {
+        let blocked =
+            |w: &i64| lathe_analysis::within_work(NEST, || blocked::blocked(set, &start, path, *w, cost));
+        let all: Vec<(Made, bool)> = each_in_turn(&BLOCKS, blocked).into_iter().flatten().collect();
+        // No other form is as fast as rows that do not wait for one another, though the model may think so: it does not know how long
+        // elements of one row wait.
+        let solved = all.iter().any(|b| b.1);
+        made.extend(all.into_iter().filter(|b| b.1 == solved).map(|b| b.0));
+        if solved {
+            return ways(made);
+        }
+    }
+    let many = (path, large(set, &start, path, sizes));
+    let refused = affine(set, &start, many, (least, rest), cost, &mut |m| made.extend(m)).err();
+    Ways { made, refused }
+}
+
+/// Passes over independent columns block by block, on one thread and on several.
+fn in_columns(set: &Setting, whole: &Made, path: &Path, sizes: &BTreeMap<String, i64>) -> Vec<Made> {
+    let touched = touched(&whole.func, path, sizes);
+    let Some((made, over)) = columns::in_blocks(set, whole, path, touched) else { return Vec::new() };
+    let mut args = Args::default();
+    args.push(None, Arg::Path(over));
+    let threads = (set.machine.threads > 1).then(|| made.then(set, path, "parallel", &args).ok());
+    [made].into_iter().chain(threads.flatten()).collect()
 }
 
 /// Whether loops of a nest run on threads.
@@ -303,7 +341,7 @@ fn blocks(func: &Function, path: &Path, sizes: &BTreeMap<String, i64>) -> bool {
 
 /// The outermost loop of a nest on threads, each of which takes further iterations when it is done with its own: where inner
 /// loops are sums in lanes, or their ranges depend on data, such as rows of sparse matrices. Others have affine schedules.
-fn rows(set: &Setting, whole: &Made, path: &Path, cost: &dyn Fn(&Function) -> f64) -> Vec<Made> {
+fn rows(set: &Setting, whole: &Made, path: &Path, cost: Cost) -> Vec<Made> {
     let Some(l) = visit::at(&whole.func.body, path).and_then(Stmt::as_loop) else { return Vec::new() };
     let by_data = |s: &Stmt| {
         s.as_loop().is_some_and(|l| [&l.lo, &l.hi].into_iter().any(|e| !visit::loads_of(e).is_empty()))

@@ -4,13 +4,16 @@
 use super::any::any;
 use super::calls::calls;
 use super::expand::{Chosen, Expander, Taken, why};
+use super::made::Made;
 use super::setting::{Setting, Wanted, labels};
 use super::space::FreeSpace;
 use super::{DEFAULT_MODEL, STEP};
 use super::{cores, mapped, nests, raise, reductions, siblings, stencils};
 use crate::applied::{Form, Progress, Version, on_loops};
+use crate::parallel::each_in_turn;
 use crate::schedule::specialize;
 use lathe_diagnostics::Diagnostic;
+use lathe_ir::Function;
 use lathe_mdh::auto::{Auto, in_sequence};
 use lathe_mdh::{Decisions, Homomorphism, Model};
 use lathe_poly::simplify::simplify_function;
@@ -139,38 +142,30 @@ pub(super) fn best(
     let make = |set: &Setting| -> Result<Option<Version>, Diagnostic> {
         Ok(decided(set, context, sizes)?.map(|made| nests::scheduled(set, made, sizes)))
     };
-    let Some(mut v) = make(set)? else { return one_by_one(set, context, &[]) };
     // A search is about the statements that the program has.
-    if set.params.is_empty() {
-        let cost =
-            |v: &Version| lathe_model::estimate(&simplify_function(&v.func), sizes, set.machine).cycles();
-        // Decisions about what is inside of a nest are none about the nest.
-        if !nests::computes_in_loops(set.func).is_empty() {
-            let plain = run(set, context, &Strategy::Id).map_err(|r| *r.diagnostic)?;
-            let other = nests::scheduled(set, plain, sizes);
-            if cost(&other) < cost(&v) {
-                v = other;
+    let forms = if set.params.is_empty() { forms(set, sizes) } else { vec![Start::Written] };
+    let mut all = each_in_turn(&forms, |from| -> Result<Option<Version>, Diagnostic> {
+        let plain = || run(set, context, &Strategy::Id).map_err(|r| *r.diagnostic);
+        Ok(match from {
+            Start::Written => make(set)?,
+            Start::Undecided => Some(nests::scheduled(set, plain()?, sizes)),
+            Start::Done(made) => Some(made.clone().after(plain()?)),
+            Start::Changed(made) => {
+                make(&Setting { func: &made.func, ..*set })?.map(|other| made.clone().before(other))
             }
-        }
-        let recognized = reductions::recognized(set);
-        let raised = match &recognized {
-            None => raise::raised(set, sizes),
-            Some(made) => raise::raised(&Setting { func: &made.func, ..*set }, sizes)
-                .map(|raised| made.clone().followed_by(raised)),
-        };
-        let better = |o: &Version, v: &Version| {
-            cost(o) < cost(v) && nests::takes_no_more(&simplify_function(&o.func), set.func, sizes)
-        };
-        if let Some(made) = stencils::fused(set, sizes) {
-            let other = made.after(run(set, context, &Strategy::Id).map_err(|r| *r.diagnostic)?);
-            v = if better(&other, &v) { other } else { v };
-        }
-        let changed = [siblings::fused(set, sizes), siblings::by_rows(set, sizes), recognized, raised];
-        for made in changed.into_iter().flatten() {
-            let other = make(&Setting { func: &made.func, ..*set })?;
-            if let Some(other) = other.filter(|o| better(o, &v)) {
-                v = made.before(other);
-            }
+        })
+    })
+    .into_iter();
+    let Some(mut v) = all.next().transpose()?.flatten() else { return one_by_one(set, context, &[]) };
+    let simple = |v: &Version| simplify_function(&v.func);
+    let cycles = |f: &Function| lathe_model::estimate(f, sizes, set.machine).cycles();
+    let mut least = cycles(&simple(&v));
+    for (from, other) in forms.iter().skip(1).zip(all) {
+        let Some(other) = other? else { continue };
+        let func = simple(&other);
+        let more = matches!(from, Start::Done(_) | Start::Changed(_));
+        if cycles(&func) < least && (!more || nests::takes_no_more(&func, set.func, sizes)) {
+            (least, v) = (cycles(&func), other);
         }
     }
     if set.params.is_empty() {
@@ -186,6 +181,36 @@ pub(super) fn best(
     v.forms.push(Form::Tree(v.func.clone()));
     v.taken.seconds = start.elapsed().as_secs_f64();
     Ok(v)
+}
+
+/// What a version begins with.
+enum Start {
+    /// The function as it is.
+    Written,
+    /// The same, without decisions: those about what is inside of a nest are none about the nest.
+    Undecided,
+    /// What steps made, which is left as it is.
+    Done(Made),
+    /// What steps made, decided about and scheduled.
+    Changed(Made),
+}
+
+/// What versions begin with, the function as it is first.
+fn forms(set: &Setting, sizes: &BTreeMap<String, i64>) -> Vec<Start> {
+    let mut all = vec![Start::Written];
+    if !nests::computes_in_loops(set.func).is_empty() {
+        all.push(Start::Undecided);
+    }
+    let recognized = reductions::recognized(set);
+    let raised = match &recognized {
+        None => raise::raised(set, sizes),
+        Some(made) => raise::raised(&Setting { func: &made.func, ..*set }, sizes)
+            .map(|raised| made.clone().followed_by(raised)),
+    };
+    all.extend(stencils::fused(set, sizes).map(Start::Done));
+    let changed = [siblings::fused(set, sizes), siblings::by_rows(set, sizes), recognized, raised];
+    all.extend(changed.into_iter().flatten().map(Start::Changed));
+    all
 }
 
 /// The version with those loops on threads that the whole function gains by; if there are none left, what is best on one thread.

@@ -148,7 +148,7 @@ fn version(
     program: &Program,
     kernel: &Function,
     asked: &Definition,
-    facts: &dyn Fn(&str) -> Option<Value>,
+    facts: &lathe_strategy::Facts,
 ) -> Result<(Definition, Values), Diagnostic> {
     let definitions = program.definitions(&kernel.name);
     let (mut definition, mut given) = (asked.clone(), Values::new());
@@ -183,7 +183,7 @@ fn version(
 }
 
 /// The branch of a condition that sizes and facts decide.
-fn taken(s: &Strategy, facts: &dyn Fn(&str) -> Option<Value>) -> Result<Strategy, Diagnostic> {
+fn taken(s: &Strategy, facts: &lathe_strategy::Facts) -> Result<Strategy, Diagnostic> {
     match s {
         Strategy::If { cond, then, other, .. } => match eval(cond, facts) {
             Ok(Value::Bool(yes)) => taken(if yes { then } else { other }, facts),
@@ -202,7 +202,7 @@ fn taken(s: &Strategy, facts: &dyn Fn(&str) -> Option<Value>) -> Result<Strategy
 fn define(
     d: &Definition,
     fixed: &Values,
-    facts: &dyn Fn(&str) -> Option<Value>,
+    facts: &lathe_strategy::Facts,
 ) -> Result<(SpaceDef, Values), Diagnostic> {
     let at = |d2: Diagnostic| match d.span {
         Some(s) => d2.at(s, "of this strategy"),
