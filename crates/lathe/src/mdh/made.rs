@@ -6,10 +6,38 @@ use lathe_diagnostics::Diagnostic;
 use lathe_ir::visit::{self, Path};
 use lathe_ir::{Function, Stmt};
 use lathe_strategy::Evidence;
+use lathe_target::Machine;
 use lathe_transform::{Args, Cursor};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Mutex, PoisonError};
 
 /// What a function is expected to take.
 pub(super) type Cost<'a> = &'a (dyn Fn(&Function) -> f64 + Sync);
+
+/// What functions are expected to take for some sizes. The model is asked about each once: what is left as it is, and what two ways
+/// lead to, is compared again and again.
+pub(super) struct Costs<'a> {
+    sizes: &'a BTreeMap<String, i64>,
+    machine: &'a Machine,
+    known: Mutex<HashMap<u64, Vec<(Function, f64)>>>,
+}
+
+impl<'a> Costs<'a> {
+    pub fn new(sizes: &'a BTreeMap<String, i64>, machine: &'a Machine) -> Costs<'a> {
+        Costs { sizes, machine, known: Mutex::default() }
+    }
+
+    pub fn of(&self, func: &Function) -> f64 {
+        let hash = lathe_ir::structural_hash(func);
+        let all = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = all().get(&hash).and_then(|k| k.iter().find(|k| k.0 == *func)).map(|k| k.1);
+        known.unwrap_or_else(|| {
+            let cycles = lathe_model::estimate(func, self.sizes, self.machine).cycles();
+            all().entry(hash).or_default().push((func.clone(), cycles));
+            cycles
+        })
+    }
+}
 
 /// A function that steps changed.
 #[derive(Clone)]

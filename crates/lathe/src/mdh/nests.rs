@@ -3,7 +3,7 @@
 
 use super::affine::{CHECK, WITH_THREADS, affine, fused};
 use super::candidates::{STEPS, Word, arguments, has, in_time, reduces};
-use super::made::{Cost, Made, label};
+use super::made::{Cost, Costs, Made, label};
 use super::setting::Setting;
 use super::{blocked, columns, interior, layouts, neighbours, pivots, recurrences, sums};
 use crate::applied::Version;
@@ -52,7 +52,8 @@ pub(super) fn scheduled(set: &Setting, v: Version, sizes: &BTreeMap<String, i64>
 
 /// Schedules for the nests inside of a loop that gain by one.
 pub(super) fn inside(set: &Setting, start: Made, path: &Path, sizes: &BTreeMap<String, i64>) -> Made {
-    let cost = |f: &Function| lathe_model::estimate(f, sizes, set.machine).cycles();
+    let costs = Costs::new(sizes, set.machine);
+    let cost = |f: &Function| costs.of(f);
     let Some(l) = visit::at(&start.func.body, path).and_then(Stmt::as_loop) else { return start };
     let inner =
         nests(&l.body).into_iter().map(|p| path.iter().copied().chain([0]).chain(p).collect::<Path>());
@@ -74,7 +75,8 @@ pub(super) fn for_devices(model: &str) -> bool {
 }
 
 fn each(set: &Setting, mut v: Version, sizes: &BTreeMap<String, i64>) -> Version {
-    let cost = |f: &Function| lathe_model::estimate(f, sizes, set.machine).cycles();
+    let costs = Costs::new(sizes, set.machine);
+    let cost = |f: &Function| costs.of(f);
     // Loops that only copy and the like are as the decisions want them.
     let known = labels_in(&set.func.body);
     let own = |l: &String| known.iter().any(|k| l == k || Role::Init.is_of(l, k));
