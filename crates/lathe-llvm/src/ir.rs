@@ -241,6 +241,22 @@ impl Ir {
         unsafe { LLVMIsConstant(v) != 0 }
     }
 
+    /// The number that a float is, or all lanes of floats are, if it is a constant.
+    pub fn real(&self, v: Value) -> Option<f64> {
+        // SAFETY: values of this context; elements beyond the last one are none.
+        let of = |v: Value| unsafe {
+            let mut loses = 0;
+            (!v.is_null() && !LLVMIsAConstantFP(v).is_null()).then(|| LLVMConstRealGetDouble(v, &mut loses))
+        };
+        if !self.is_const(v) || of(v).is_some() {
+            return of(v);
+        }
+        // SAFETY: as above.
+        let mut lanes = (0..).map(|n| unsafe { LLVMGetAggregateElement(v, n) }).take_while(|e| !e.is_null());
+        let first = of(lanes.next()?)?;
+        lanes.all(|e| of(e).is_some_and(|x| x.to_bits() == first.to_bits())).then_some(first)
+    }
+
     // Instructions.
 
     two_operands! {

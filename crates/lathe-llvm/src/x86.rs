@@ -47,6 +47,9 @@ impl Emitter<'_> {
         self.packed(s, width)?;
         let (ir, lanes) = (self.ir, width?);
         let least = op == BinOp::Min;
+        if let Some(one) = self.beside_constant(least, a, b).or_else(|| self.beside_constant(least, b, a)) {
+            return Some(one);
+        }
         let number = if self.avx512 {
             self.whole("range", (a, b), s, lanes, &[ir.i32(if least { LEAST } else { LARGEST })])
         } else {
@@ -58,6 +61,19 @@ impl Emitter<'_> {
             ir.bitcast(if least { ir.or(one, other) } else { ir.and(one, other) }, floats)
         };
         Some(ir.select(ir.fcmp(F::LLVMRealUNO, a, b), ir.fadd(a, b), number))
+    }
+
+    /// The same for a constant that is a number: what is not one is on the other side, which is taken unless a comparison holds. Only
+    /// the zero that is before another one is taken where neither is less (0 of `max(x, 0)`).
+    fn beside_constant(&self, least: bool, constant: Value, x: Value) -> Option<Value> {
+        let ir = self.ir;
+        let number = ir.real(constant).filter(|n| !n.is_nan())?;
+        let (before, not_after) =
+            if least { (F::LLVMRealOLT, F::LLVMRealULT) } else { (F::LLVMRealOGT, F::LLVMRealUGT) };
+        Some(match number == 0.0 && number.is_sign_negative() == least {
+            true => ir.select(ir.fcmp(not_after, x, constant), x, constant),
+            false => ir.select(ir.fcmp(before, constant, x), constant, x),
+        })
     }
 
     /// A product with a power of two as expansions of functions write it, in one instruction; none where it is another

@@ -5,14 +5,21 @@ use lathe_engine::Options;
 use lathe_ir::interp::{self, ArrayValue};
 use lathe_ir::scalar::{self, ScalarValue};
 use lathe_ir::{BinOp, MathFn, Scalar, Type};
+use lathe_target::Machine;
 
 /// Runs a program in both, on the same arguments, and compares all arrays afterwards.
 pub fn agree(text: &str, args: &[ArrayValue]) {
+    agree_on(text, args, None);
+}
+
+/// The same in code for one of the machines whose code runs here.
+fn agree_on(text: &str, args: &[ArrayValue], machine: Option<&Machine>) {
     let (module, func) = parse(text);
     let mut wants: Vec<ArrayValue> = args.to_vec();
     interp::run(&module, &func, &mut wants, &interp::Options::default())
         .unwrap_or_else(|f| panic!("{}\n{text}", f.diagnostic));
-    let options = Options { unit_strides_only: true, ..Options::default() };
+    let target = machine.map(|m| m.code.clone());
+    let options = Options { unit_strides_only: true, target, ..Options::default() };
     let compiled = Compiled::of(text, &options);
     let mut tensors: Vec<Tensor> = args.iter().map(tensor).collect();
     let mut refs: Vec<&mut Tensor> = tensors.iter_mut().collect();
@@ -128,6 +135,10 @@ const HEADS: [(&str, &str); 2] = [
 
 /// Runs `outputs` (type and expression in `A[i]`, `B[i]`) over all pairs of values of a type.
 fn pairs(s: Scalar, outputs: &[(Scalar, String)], pairs: &[(u64, u64)]) {
+    pairs_on(s, outputs, pairs, None);
+}
+
+fn pairs_on(s: Scalar, outputs: &[(Scalar, String)], pairs: &[(u64, u64)], machine: Option<&Machine>) {
     let a: Vec<u64> = pairs.iter().map(|p| p.0).collect();
     let b: Vec<u64> = pairs.iter().map(|p| p.1).collect();
     let mut args = vec![array(s, &a), array(s, &b)];
@@ -136,7 +147,8 @@ fn pairs(s: Scalar, outputs: &[(Scalar, String)], pairs: &[(u64, u64)]) {
     let body: String =
         outputs.iter().enumerate().map(|(k, o)| format!("  'O{k}'[i]: O{k}[i]! = {}\n", o.1)).collect();
     for (head, foot) in HEADS {
-        agree(&format!("func f(N)(A: in {s}[N], B: in {s}[N]{params}) {{\n{head}\n{body}{foot} }}"), &args);
+        let text = format!("func f(N)(A: in {s}[N], B: in {s}[N]{params}) {{\n{head}\n{body}{foot} }}");
+        agree_on(&text, &args, machine);
     }
 }
 
@@ -193,6 +205,29 @@ fn divisions_by_constants() {
         };
         let outputs: Vec<_> = constants.iter().flat_map(of).map(|t| (s, t)).collect();
         pairs(s, &outputs, &all_pairs(s));
+    }
+}
+
+/// Comparisons with a number decide which zero, and what is not a number, comes through.
+#[test]
+fn extrema_with_constants() {
+    for s in [Scalar::F32, Scalar::F64] {
+        let constants = ["0.0", "-0.0", "1.0", "-2.5", "inf", "-inf", "nan"];
+        let of = |c: &&str| {
+            let c = format!("{c}:{s}");
+            [
+                format!("min(A[i]!, {c})"),
+                format!("min({c}, A[i]!)"),
+                format!("max(A[i]!, {c})"),
+                format!("max({c}, A[i]!)"),
+            ]
+        };
+        let outputs: Vec<_> = constants.iter().flat_map(of).map(|t| (s, t)).collect();
+        pairs(s, &outputs, &all_pairs(s));
+        let levels = ["x86-64-v2", "x86-64-v3", "x86-64-v4"].map(|n| Machine::named(n).expect("a level"));
+        for m in levels.iter().filter(|m| m.lacking_here().is_empty()) {
+            pairs_on(s, &outputs, &all_pairs(s), Some(m));
+        }
     }
 }
 
