@@ -111,3 +111,54 @@ fn rows_of_equal_tiles_are_written_side_by_side() {
     let side = tile(&h, &[("H", 8), ("M", 64), ("N", 64), ("K", 64)], &machine("x86-64-v3"));
     assert!(side[0] == 1 && side[1] > 1, "{side:?}");
 }
+
+/// A loop over three channels is written out with the tile, which is as small as its code can be then; not one over many, nor one
+/// that nothing runs around.
+#[test]
+fn few_terms_of_a_sum_are_written_out() {
+    let (module, func) = example("convolution", "mcc");
+    let h = Homomorphism::of(&module, &func, None).unwrap();
+    let at = |h: i64, c: i64, k: i64| [("N", 1), ("H", h), ("W", h), ("C", c), ("K", k), ("R", 3), ("S", 3)];
+    for (name, lanes) in [("x86-64-v3", 8), ("x86-64-v4", 16)] {
+        let m = machine(name);
+        // Of n, p, q, k, r, s and c.
+        let side = tile(&h, &at(226, 3, 64), &m);
+        let fused = side.iter().product::<u64>() / lanes;
+        assert!(side[6] == 3 && side[4] * side[5] == 1 && (24..=48).contains(&fused), "{name}: {side:?}");
+        assert_eq!(tile(&h, &at(58, 64, 64), &m)[6], 1, "{name}");
+        for (h, c, k) in [(9, 3, 17), (5, 2, 33), (6, 4, 1)] {
+            holds(&module, &func, &at(h, c, k), &m);
+        }
+    }
+    let (module, func) = example("linear_algebra", "matmul");
+    let h = Homomorphism::of(&module, &func, None).unwrap();
+    let side = tile(&h, &[("I", 500), ("J", 500), ("K", 3)], &machine("x86-64-v3"));
+    assert_eq!(side[2], 1, "{side:?}");
+}
+
+/// Planes side by side share lines of the second cache. Where everything comes from beyond it, and a core waits for that rather than
+/// for arithmetic, they are read one after the other.
+#[test]
+fn planes_from_beyond_the_second_cache_are_read_one_by_one() {
+    let near = "x[i, j, k] + x[i + 2, j, k] + x[i + 1, j, k]";
+    let module = |value: &str| {
+        module(&format!(
+            "kernel p(x: f32[L + 2, M, N]) -> (y: f32[L, M, N]) {{ y[i, j, k] = {value} where i in 0..L, j in 0..M, k in 0..N }}"
+        ))
+    };
+    let m = Machine { l1_bytes: 48 << 10, l2_bytes: 2 << 20, vector_units: 2, ..machine("x86-64-v4") };
+    let of = |module: &Module, at: [i64; 3]| {
+        let h = Homomorphism::of(module, module.functions.get("p").unwrap(), None).unwrap();
+        tile(&h, &[("L", at[0]), ("M", at[1]), ("N", at[2])], &m)[0]
+    };
+    let sum = module(near);
+    assert!(of(&sum, [20, 60, 140]) > 1);
+    assert_eq!(of(&sum, [58, 108, 138]), 1);
+    // A plane of 2 MB is in no second cache when it comes again.
+    assert!(of(&sum, [58, 800, 640]) > 1);
+    let heavy = module(&format!("({near}) / ({near} + 1.0) / ({near} + 2.0) / ({near} + 3.0)"));
+    assert!(of(&heavy, [58, 108, 138]) > 1);
+    for module in [&sum, &heavy] {
+        holds(module, module.functions.get("p").unwrap(), &[("L", 5), ("M", 4), ("N", 37)], &m);
+    }
+}
