@@ -165,11 +165,31 @@ impl Emitter<'_> {
                 BinOp::Add => return Ok(value::add(self.ir, a, b, width)),
                 BinOp::Sub => return Ok(value::sub(self.ir, a, b, width)),
                 BinOp::Mul => return Ok(value::mul(self.ir, a, b, width)),
+                BinOp::Lt => {
+                    if let Some(mask) = self.lanes_before(a, b) {
+                        return Ok(Leaf::Varying(mask));
+                    }
+                }
                 _ => {}
             }
         }
         let v = self.lanewise(&[a, b], |e, v, w| e.binary(op, s, v[0], v[1], w))?;
         Ok(v[0])
+    }
+
+    /// The mask of `lane < end` where lanes count on and masks are bits: the first so many lanes, without vectors of numbers.
+    fn lanes_before(&self, lane: Leaf, end: Leaf) -> Option<Value> {
+        let width = self.width().filter(|w| self.bit_masks && *w <= 32)?;
+        let (Leaf::Linear { base, step: 1 }, Leaf::Uniform(end)) = (lane, end) else { return None };
+        let ir = self.ir;
+        if ir.is_const(base) && ir.is_const(end) {
+            return None;
+        }
+        let int = [ir.int_ty(64)];
+        let count = ir.intrinsic("llvm.ssub.sat", &int, &[end, base]);
+        let count = ir.intrinsic("llvm.smin", &int, &[count, ir.i64(width.into())]);
+        let count = ir.intrinsic("llvm.smax", &int, &[count, ir.i64(0)]);
+        Some(crate::loops::first_of(self, count, width))
     }
 
     /// Emits with a fresh layer of shared expressions, because what is emitted here may not run.

@@ -107,8 +107,21 @@ pub fn serial(e: &mut Emitter, l: &Loop, places: &Places) -> Result<()> {
         e.frame.vars.insert(l.binder.id, Leaf::Uniform(lo));
         return e.stmt(&l.body);
     }
-    let near_end = l.step != 1 && e.ranges.range(&l.hi).hi + i128::from(l.step) > Interval::INDEX.hi;
     let outside = e.frame.free;
+    if lathe_poly::most_trips(l, &e.ranges).is_some_and(|n| n <= 1) {
+        // As a loop it would have numbers that grow, and places for what does not change in it.
+        let (once, done) = (e.block("once"), e.block("done"));
+        e.ir.cond_br(e.ir.icmp(I::LLVMIntSLT, lo, hi), once, done);
+        e.ir.at_end(once);
+        e.frame.free = Some(free(e, l));
+        e.frame.vars.insert(l.binder.id, Leaf::Uniform(lo));
+        e.stmt(&l.body)?;
+        e.frame.free = outside;
+        e.ir.br(done);
+        e.ir.at_end(done);
+        return Ok(());
+    }
+    let near_end = l.step != 1 && e.ranges.range(&l.hi).hi + i128::from(l.step) > Interval::INDEX.hi;
     e.frame.free = Some(free(e, l));
     counted(e, (lo, hi), (l.step, near_end), |e, i| {
         e.frame.vars.insert(l.binder.id, Leaf::Uniform(i));

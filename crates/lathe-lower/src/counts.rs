@@ -3,11 +3,12 @@
 //! The rest of a register tile has a number of rows that nobody knows before the call. Written out with guards, each row
 //! is asked for in every iteration of the sum's loop, and what rows share is read again for each, since it lies behind a
 //! branch. The number does not change in that loop, so that the loop is copied for every number there may be, and one of
-//! the copies runs.
+//! the copies runs. Where it does not change in the life of a register tile either, the whole tile is copied: it is set up,
+//! summed and stored without another question.
 
 use lathe_ir::build::{add, int, le};
 use lathe_ir::visit::{self, vars_of};
-use lathe_ir::{Executor, Expr, ExprKind, Function, Loop, Stmt, StmtKind, VarId};
+use lathe_ir::{Executor, Expr, ExprKind, Function, Loop, Space, Stmt, StmtKind, VarId};
 use lathe_poly::{Interval, Ranges, constant_trips, most_trips};
 use std::collections::HashSet;
 
@@ -50,6 +51,9 @@ impl Guard {
 
 impl Counts {
     fn stmt(&mut self, s: &Stmt) -> Stmt {
+        if let Some(copies) = self.tile(s) {
+            return copies;
+        }
         let mut new = Vec::new();
         for (position, c) in s.children().enumerate() {
             let mark = self.ranges.enter_child(s, position);
@@ -58,24 +62,33 @@ impl Counts {
         }
         let same = s.children().zip(&new).all(|(a, b)| a.ptr_eq(b));
         let s = if same { s.clone() } else { s.with_children(new) };
-        let guards = s.as_loop().map_or(Vec::new(), |l| self.guards(l));
+        let inside = s.as_loop().filter(|l| l.exec == Executor::Serial).map(|l| &l.body);
+        let guards = inside.filter(|b| innermost(b)).map_or(Vec::new(), |_| self.guards(&s));
         if guards.is_empty() { s } else { self.decided(&s, &guards) }
     }
 
-    /// What is worth deciding before a loop, as far as the copies do not become too many.
-    fn guards(&self, around: &Loop) -> Vec<Guard> {
-        let mut bound = HashSet::from([around.binder.id]);
-        let (mut innermost, mut candidates) = (around.exec == Executor::Serial, Vec::new());
-        visit::walk(&around.body, &mut |s, _| {
+    /// Copies of a register tile with all that is done with it, where the loops of its sums have numbers of iterations to decide.
+    fn tile(&mut self, s: &Stmt) -> Option<Stmt> {
+        let (buffer, _) = s.as_alloc()?;
+        let framed = matches!(buffer.space, Space::Register | Space::Stack);
+        let guards = if framed && flat(s) { self.guards(s) } else { Vec::new() };
+        (!guards.is_empty()).then(|| self.decided(s, &guards))
+    }
+
+    /// What is worth deciding before a statement with innermost loops, as far as the copies of these do not become too many.
+    fn guards(&self, around: &Stmt) -> Vec<Guard> {
+        let mut bound = HashSet::new();
+        visit::walk(around, &mut |s, _| {
             bound.extend(s.binders().iter().map(|b| b.0.id));
-            let l = s.as_loop();
-            innermost &= l.is_none_or(|l| matches!(l.exec, Executor::Unrolled | Executor::Vector(_)));
-            innermost &= !matches!(s.kind(), StmtKind::While { .. });
-            candidates.extend(l.filter(|l| l.exec == Executor::Unrolled).cloned());
-            innermost
+            true
         });
-        if !innermost {
-            return Vec::new();
+        let bodies = bodies(around);
+        let mut candidates: Vec<Loop> = Vec::new();
+        for body in &bodies {
+            visit::walk(body, &mut |s, _| {
+                candidates.extend(s.as_loop().filter(|l| l.exec == Executor::Unrolled).cloned());
+                true
+            });
         }
         let mut guards: Vec<Guard> = Vec::new();
         // The innermost ones are asked for the most often.
@@ -89,7 +102,8 @@ impl Counts {
             let most = most_trips(l, &self.ranges).filter(possible);
             let Some(most) = most else { continue };
             guards.push(Guard { lo: l.lo.clone(), hi: l.hi.clone(), step: l.step, most });
-            if statements(&around.body, &guards) > MOST {
+            let copied = bodies.iter().map(|b| statements(b, &guards)).fold(0, i64::saturating_add);
+            if copied > MOST {
                 guards.pop();
             }
         }
@@ -126,16 +140,59 @@ fn fixed(l: &Loop, bound: &HashSet<VarId>) -> bool {
     })
 }
 
-/// A statement in which loops with the guard's number of iterations have `n`.
+/// A statement in which loops with the guard's number of iterations have `n`, and conditions know where they end.
 fn with(s: &Stmt, g: &Guard, n: i64) -> Stmt {
-    visit::map_stmts(s, &mut |s| match s.as_loop().filter(|l| g.is_of(l)) {
-        Some(_) if n == 0 => Stmt::empty(),
-        Some(l) => s.with_kind(StmtKind::Loop(Loop { hi: g.end(n), ..l.clone() })),
-        None => s,
+    // Of no iterations, or of long steps, only a bound of the end is known.
+    let known = n > 0 && g.step == 1 && g.hi.as_int().is_none();
+    visit::map_stmts(s, &mut |s| match (s.as_loop().filter(|l| g.is_of(l)), s.kind()) {
+        (Some(_), _) if n == 0 => Stmt::empty(),
+        (Some(l), _) => s.with_kind(StmtKind::Loop(Loop { hi: g.end(n), ..l.clone() })),
+        (_, StmtKind::If { cond, then, other }) if known => {
+            let cond = visit::map_expr(cond, &mut |x| if x == g.hi { g.end(n) } else { x });
+            s.with_kind(StmtKind::If { cond, then: then.clone(), other: other.clone() })
+        }
+        _ => s,
     })
 }
 
-/// How many statements all copies of a loop's body have.
+/// Whether a statement has no loops but those that are written out or run as lanes.
+fn innermost(s: &Stmt) -> bool {
+    let mut all = true;
+    visit::walk(s, &mut |s, _| {
+        let l = s.as_loop();
+        all &= l.is_none_or(|l| matches!(l.exec, Executor::Unrolled | Executor::Vector(_)));
+        all &= !matches!(s.kind(), StmtKind::While { .. });
+        all
+    });
+    all
+}
+
+/// The bodies of the innermost serial loops in a statement.
+fn bodies(s: &Stmt) -> Vec<Stmt> {
+    match s.as_loop().filter(|l| l.exec == Executor::Serial && innermost(&l.body)) {
+        Some(l) => vec![l.body.clone()],
+        None => s.children().flat_map(bodies).collect(),
+    }
+}
+
+/// Whether no serial loop in a statement is inside of another loop, and one is there.
+fn flat(s: &Stmt) -> bool {
+    fn longest(s: &Stmt) -> usize {
+        let inside = s.children().map(longest).max().unwrap_or(0);
+        match s.kind() {
+            StmtKind::While { .. } => inside + 2,
+            _ => match s.as_loop().map(|l| &l.exec) {
+                Some(Executor::Serial) => inside + 1,
+                Some(Executor::Unrolled | Executor::Vector(_)) if inside > 0 => inside + 1,
+                Some(Executor::Unrolled | Executor::Vector(_)) | None => inside,
+                Some(_) => inside + 2,
+            },
+        }
+    }
+    longest(s) == 1
+}
+
+/// How many statements the copies of a loop's body have together.
 fn statements(body: &Stmt, guards: &[Guard]) -> i64 {
     let inner = body.children().map(|c| statements(c, guards)).fold(0, i64::saturating_add);
     let own = i64::from(body.as_store().is_some() || body.as_reduce().is_some());
