@@ -53,18 +53,20 @@ impl Place {
             })
     }
 
-    /// Whether a place of the same form is where another one was some iterations of a loop earlier.
-    pub fn steps_from(&self, stored: &Place, v: VarId) -> bool {
+    /// How many iterations of a loop earlier another place of the same form was where this one is, if that is one number for all
+    /// subscripts; 0 where none moves.
+    pub fn steps_from(&self, stored: &Place, v: VarId) -> Option<i64> {
         let mut steps = None;
-        self.subscripts.iter().zip(&stored.subscripts).all(|(a, b)| {
+        let same = self.subscripts.iter().zip(&stored.subscripts).all(|(a, b)| {
             let (Some(a), Some(b)) = (a, b) else { return false };
             let (apart, each) = (b.constant.saturating_sub(a.constant), a.coefficient(&v));
             if each == 0 {
                 return apart == 0;
             }
             let here = apart / each;
-            apart % each == 0 && here > 0 && *steps.get_or_insert(here) == here
-        })
+            apart % each == 0 && *steps.get_or_insert(here) == here
+        });
+        same.then_some(steps.unwrap_or(0))
     }
 
     /// How far neighbours in `v` lie apart.

@@ -1,5 +1,6 @@
 //! `affine_schedule`: new loops for all statements of a nest at once, by isl's scheduler.
 
+use crate::affine_along::{Along, Moves};
 use crate::args::{Args, IntoRefusal};
 use crate::arithmetic::SMALL;
 use crate::codes;
@@ -16,8 +17,8 @@ use lathe_ir::visit::{self, Path};
 use lathe_ir::{
     Access, Binder, BufId, Expr, Function, Reduce, Scalar, Stage, Stmt, StmtKind, Store, VarId, build,
 };
+use lathe_poly::Ranges;
 use lathe_poly::simplify::simplify_stmt;
-use lathe_poly::{Affine, Ranges};
 use lathe_strategy::evidence::Kind;
 use lathe_strategy::{Construction, Refusal};
 use std::cmp::Reverse;
@@ -40,10 +41,12 @@ rule! {
     ///   `lanes: dense`, the default, does not.
     ///   `lanes: none` makes no lanes, but loops that `vectorize` takes: each statement has a loop of its own along the row, if
     ///   it only depends on earlier statements there; if there is only one other loop, tiles are 32 times as wide along the row.
+    ///   `row: 512` says how wide tiles are along the row, however many loops there are; these tiles are skewed by whole vectors
+    ///   where dependences allow it.
     /// * `jam: 4` jams that many iterations of another independent loop, with the reduction innermost, so that results
     ///   stay in registers; where there is none, the reduction runs innermost for lanes of `lanes: any`. Without lanes it jams iterations of the
-    ///   last loop but one, if the band may be tiled, skewed where it has to be: chains of dependences along the rows of a block
-    ///   overlap.
+    ///   last loop but one, if the band may be tiled, skewed until no row of a block waits for another one in the same
+    ///   iteration: chains of dependences along the rows of a block overlap.
     /// * `parallel: outer` runs the outermost loop whose iterations are independent on host threads; where there is
     ///   none, loops inside are tried. `parallel: wavefront` also takes tiles that depend on one another, along the
     ///   diagonals of the first two tile loops (it needs `tile:`). `parallel: none` is the default.
@@ -70,7 +73,7 @@ rule! {
     /// strategy s for lu = affine_schedule(k, vector: vector(f64))
     /// ```
     pub static RULE = affine_schedule, version 1,
-        (loop: optional Loop, fuse: optional Word, tile: optional Int, vector: optional Int, jam: optional Int, lanes: optional Word, parallel: optional Word, blocks: optional Int),
+        (loop: optional Loop, fuse: optional Word, tile: optional Int, vector: optional Int, jam: optional Int, lanes: optional Word, parallel: optional Word, blocks: optional Int, row: optional Int),
         apply,
         "polyhedral scheduling: computes new loops for all statements of a nest: fused, interchanged, skewed, tiled, with vector lanes inside";
 }
@@ -79,6 +82,8 @@ rule! {
 struct Wanted {
     fuse: Fuse,
     tile: i64,
+    /// How wide tiles are along the row; 1: nobody said.
+    row: i64,
     lanes: i64,
     jam: i64,
     /// Elements of neighbouring lanes may lie apart.
@@ -160,7 +165,7 @@ impl Proposals<'_> {
         }
         let order = self.orders.iter().find(|o| o.0 == wanted.fuse).map(|o| &o.1);
         let blocks = order.map_or(Err(String::new()), |s| in_blocks(s.clone()?, &wanted));
-        let s = with_lanes(blocks.map_err(|why| refusal(self.old, &why))?, &wanted);
+        let s = apart(with_lanes(blocks.map_err(|why| refusal(self.old, &why))?, &wanted), &wanted);
         let plans = plans(&s, &wanted);
         // What has the same order and the same plans is the same loops.
         let known = self.planned.iter().position(|(o, p)| (&o.tree, p) == (&s.tree, &plans));
@@ -240,6 +245,7 @@ impl Wanted {
                 _ => Fuse::Smart,
             },
             tile: number("tile", 2, MOST[0])?,
+            row: number("row", 8, MOST[0])?,
             lanes: number("vector", 3, MOST[1])?,
             jam: number("jam", 4, MOST[2])?,
             apart: words == Some("any"),
@@ -295,7 +301,7 @@ fn one(work: &mut Work, path: &Path, wanted: &Wanted) -> Result<(), Refusal> {
     let before = work.func().clone();
     let env = Env::at(work.module(), &before, path);
     let s = affine::schedule(&env, &old, wanted.fuse).and_then(|s| in_blocks(s, wanted)).map_err(refuse)?;
-    let s = with_lanes(s, wanted);
+    let s = apart(with_lanes(s, wanted), wanted);
     let plans = plans(&s, wanted);
     let mut refused = None;
     // What is split often may be too much to be decided about; conditions instead of pieces cost time, but little code.
@@ -418,6 +424,29 @@ fn with_lanes(s: Schedule, wanted: &Wanted) -> Schedule {
     }
 }
 
+/// The schedule with rows that are jammed without lanes so far apart that none waits for another one in the same iteration:
+/// each of them has its own chain, however many there are, and the processor need not look ahead by a chain for each row. Tiles of
+/// rows are skewed by whole vectors.
+fn apart(mut s: Schedule, wanted: &Wanted) -> Schedule {
+    if (wanted.jam < 2 || wanted.lanes > 1) && !(wanted.rows && wanted.row > 1) {
+        return s;
+    }
+    for (band, (_, members)) in bands(&s).into_iter().enumerate() {
+        let plan = plans(&s, wanted).into_iter().nth(band).unwrap_or_default();
+        // Rows of tiles that have a loop of their own begin where vectors do.
+        if let Some(v) = plan.in_turn.filter(|v| wanted.row > 1 && plan.tile(*v) > 1) {
+            s = s.spread(band, v, wanted.lanes).unwrap_or(s);
+        }
+        let last_but_one = |m: &usize| matches!(plan.blocks[..], [(u, _, false)] if u == *m);
+        let Some(jammed) = members.checked_sub(2).filter(last_but_one) else { continue };
+        let others: Vec<usize> = (0..members).filter(|m| *m != jammed).collect();
+        if !s.independent(band, jammed, &others) {
+            s = s.skewed(band, members - 1, jammed).unwrap_or(s);
+        }
+    }
+    s
+}
+
 /// How many of the most frequently executed statements are vectorized.
 fn laned(s: &Schedule, wanted: &Wanted) -> usize {
     let deepest = s.units.iter().map(|u| u.iters.len()).max();
@@ -460,9 +489,6 @@ fn plans(s: &Schedule, wanted: &Wanted) -> Vec<BandPlan> {
     walk(s, &s.tree, &all, wanted, &moves, false, &mut out);
     out
 }
-
-/// How the iterators of a unit change along a member of a band.
-type Moves = HashMap<(usize, usize), Vec<i64>>;
 
 fn walk(
     s: &Schedule,
@@ -561,8 +587,8 @@ fn plan(
     let mut plan =
         BandPlan { order: all.clone().collect(), tiles: vec![0; members.len()], ..BandPlan::default() };
     let tiled = permutable && members.len() > 1 && wanted.tile > 1;
-    // Beside one other loop, that of the rows is tiled, too.
-    let rows = wanted.rows && tiled && members.len() == 2;
+    // Beside one other loop, that of the rows is tiled, too, and beside several where that is asked for.
+    let rows = wanted.rows && tiled && (members.len() == 2 || wanted.row > 1);
     let along: Vec<Along> = all.clone().map(|m| Along::of(s, (band, m), units, moves)).collect();
     let may = all.clone().filter(|m| {
         let last = m + 1 == members.len();
@@ -619,86 +645,11 @@ fn plan(
     }
     if tiled {
         plan.tiles = vec![wanted.tile; members.len()];
-        plan.tiles[v] = if rows { wanted.tile * ROW } else { 0 };
+        plan.tiles[v] = match (rows, wanted.row) {
+            (true, 2..) => wanted.row,
+            (true, _) => wanted.tile * ROW,
+            (false, _) => 0,
+        };
     }
     plan
-}
-
-/// How accesses change from one iteration of a member to the next.
-#[derive(Default)]
-struct Along {
-    /// To the next element in memory.
-    near: usize,
-    /// Not at all.
-    same: usize,
-    /// Farther, or nobody knows.
-    far: usize,
-    /// What is written is another element each time.
-    moves_results: bool,
-    /// What one of the most frequent statements writes is the same element each time.
-    reduces: bool,
-}
-
-impl Along {
-    fn of(s: &Schedule, member: (usize, usize), units: &[usize], moves: &[Moves]) -> Along {
-        let mut out = Along { moves_results: true, ..Along::default() };
-        // What runs less often may be slow.
-        let deepest = units.iter().map(|u| s.units[*u].iters.len()).max();
-        for u in units {
-            let unit = &s.units[*u];
-            let often = Some(unit.iters.len()) == deepest;
-            let Some(step) = moves[*u].get(&member) else {
-                out.far += 1;
-                continue;
-            };
-            let by: HashMap<VarId, i64> = unit.iters.iter().zip(step).map(|(b, k)| (b.id, *k)).collect();
-            // A unit that this dimension does not move is run in one of its iterations.
-            if step.iter().all(|k| *k == 0) {
-                continue;
-            }
-            visit::walk(&unit.stmt, &mut |stmt: &Stmt, _| {
-                for (a, mode) in stmt.accesses() {
-                    let change = change(s, a, &by);
-                    out.count(change, often);
-                    let stays = change == Some(0) && mode.writes();
-                    out.moves_results &= !stays;
-                    out.reduces |= stays && often;
-                }
-                stmt.for_each_part(&mut |p| {
-                    p.for_each_expr(&mut |e| {
-                        for load in visit::loads_of(e) {
-                            out.count(change(s, &load, &by), often);
-                        }
-                    });
-                });
-                true
-            });
-        }
-        out
-    }
-
-    fn count(&mut self, change: Option<i64>, often: bool) {
-        match change {
-            _ if !often => {}
-            Some(0) => self.same += 1,
-            Some(1) => self.near += 1,
-            _ => self.far += 1,
-        }
-    }
-}
-
-/// How far the element of an access moves, if only the subscript does that leads to the next one in memory; 0: not at all.
-fn change(s: &Schedule, a: &Access, by: &HashMap<VarId, i64>) -> Option<i64> {
-    let of = |e: &Expr| -> Option<i64> {
-        if visit::vars_of(e).iter().all(|v| by.get(v).is_none_or(|k| *k == 0)) {
-            return Some(0);
-        }
-        Affine::of(e).map(|f| f.terms.iter().map(|(v, k)| by.get(v).unwrap_or(&0) * k).sum())
-    };
-    let last = s.innermost(a);
-    let others = a.indices.iter().enumerate().filter(|(n, _)| Some(*n) != last);
-    if !others.map(|(_, e)| e).all(|e| of(e) == Some(0)) {
-        return None;
-    }
-    last.and_then(|n| a.indices.get(n)).map_or(Some(0), of)
 }

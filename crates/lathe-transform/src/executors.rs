@@ -11,7 +11,8 @@ use lathe_strategy::evidence::Kind;
 use lathe_strategy::{Construction, Refusal};
 
 rule! {
-    /// `parallel(i)` distributes the iterations of `i` over the thread pool; they run concurrently, in any order.
+    /// `parallel(i)` distributes the iterations of `i` over the thread pool; they run concurrently, in any order. Of
+    /// loops of that name inside of each other, those of at most one iteration stay as they are.
     ///
     /// **Legal** if no iteration accesses what another one writes. A reduction over the loop must be split into partial
     /// results first, by `privatize` or `factor`.
@@ -76,9 +77,15 @@ rule! {
 }
 
 fn apply_parallel(work: &mut Work, args: &Args) -> Result<(), Refusal> {
-    for path in work.loops(args)? {
-        let (l, s) = work.serial_loop(&path)?;
-        for outer in loops_around(&work.func().body, &path) {
+    let all = work.loops(args)?;
+    for path in &all {
+        let (l, s) = work.serial_loop(path)?;
+        // One iteration inside of a loop of the same name is part of that loop's, and nothing to share.
+        let inside = all.iter().any(|o| o.len() < path.len() && path.starts_with(o));
+        if inside && lathe_poly::constant_trips(&l).is_some_and(|n| n <= 1) {
+            continue;
+        }
+        for outer in loops_around(&work.func().body, path) {
             let o = work.loop_at(&outer)?.0;
             if let Executor::Vector(_) = o.exec {
                 let text = format!("the loop is inside `{}`, which is vectorized", o.binder.name);
@@ -86,7 +93,7 @@ fn apply_parallel(work: &mut Work, args: &Args) -> Result<(), Refusal> {
             }
         }
         let new = s.with_kind(StmtKind::Loop(Loop { exec: Executor::Cpu, ..l }));
-        work.replace_checked(&path, new)?;
+        work.replace_checked(path, new)?;
     }
     work.scheduled();
     Ok(())

@@ -3,6 +3,7 @@
 //! A rule gets a [`Cursor`] and [`Args`] and returns an [`Edit`] or a refusal; it never modifies
 //! its input. [`apply`] runs one rule and completes its evidence.
 
+mod affine_along;
 pub mod affine_schedule;
 pub mod args;
 pub mod arithmetic;

@@ -220,6 +220,45 @@ impl Schedule {
         blocks::blocked(self, band, member, width)
     }
 
+    /// The same with one member of a band, which bands are counted as in [`Schedule::directions`], skewed by another one:
+    /// in each of its iterations, the iterations of the other one lie so much further apart. A permutable band stays one.
+    /// `None` where coefficients grow too large.
+    pub fn skewed(&self, band: usize, member: usize, by: usize) -> Option<Schedule> {
+        let mut out = self.clone();
+        let members = members_of(&mut out.tree, &mut band.clone())?;
+        let other = members.get(by)?.clone();
+        let skewed = members.get_mut(member)?;
+        for (unit, row) in &mut skewed.rows {
+            *row = row.plus(other.rows.get(unit)?, 1)?;
+        }
+        skewed.coincident &= other.coincident;
+        out.mark();
+        Some(out)
+    }
+
+    /// The same with a member of a band, which bands are counted as in [`Schedule::directions`], skewed and shifted so many times as
+    /// far: rows of tiles then begin at multiples of that, as vectors in memory do. `None` where each iteration is not one step
+    /// along one iterator, or where a dependence would go backwards.
+    pub fn spread(&self, band: usize, member: usize, by: i64) -> Option<Schedule> {
+        let mut out = self.clone();
+        let spread = members_of(&mut out.tree, &mut band.clone())?.get_mut(member)?;
+        for (u, row) in &mut spread.rows {
+            let iters = &self.units[*u].iters;
+            let step = self.directions(*u).remove(&(band, member))?;
+            let mut moved = iters.iter().zip(&step).filter(|(_, k)| **k != 0);
+            let (Some((along, 1)), None) = (moved.next(), moved.next()) else { return None };
+            let rest = row.clone().without(&along.id);
+            let own = rest.terms.iter().all(|t| iters.iter().any(|b| b.id == t.0));
+            if !own || row.coefficient(&along.id) != 1 {
+                return None;
+            }
+            *row = rest.scaled(by)?.plus(&Affine::atom(along.id), 1)?;
+        }
+        spread.coincident = false;
+        out.mark();
+        out.forward(band, member).then_some(out)
+    }
+
     /// Whether a member of a band, which bands are counted as in [`Schedule::directions`], carries no dependence, within
     /// one iteration of all outer bands and of some other members: its iterations may run at the same time.
     pub fn independent(&self, band: usize, member: usize, fixed: &[usize]) -> bool {
@@ -345,6 +384,20 @@ impl Schedule {
                 out.extend(own);
                 self.rows(child, unit, bands, out);
             }
+        }
+    }
+}
+
+/// The members of a band, which bands are counted as in [`Schedule::directions`].
+fn members_of<'t>(t: &'t mut Tree, left: &mut usize) -> Option<&'t mut Vec<Member>> {
+    match t {
+        Tree::Leaf => None,
+        Tree::Sequence(parts) => parts.iter_mut().find_map(|p| members_of(&mut p.1, left)),
+        Tree::Blocks { child, .. } => members_of(child, left),
+        Tree::Band { members, .. } if *left == 0 => Some(members),
+        Tree::Band { child, .. } => {
+            *left -= 1;
+            members_of(child, left)
         }
     }
 }

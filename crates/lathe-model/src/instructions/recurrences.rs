@@ -57,7 +57,12 @@ impl Walk<'_> {
         let copies = std::cell::Cell::new(1.0f64);
         let waits = |a: &Access| {
             let p = Place::of(a, self.known, &self.values).filter(|p| behind(p))?;
-            let apart = p.steps_from(&target, inner);
+            let steps = p.steps_from(&target, inner);
+            // What a later iteration stores is there as it was before the loop.
+            if steps.is_some_and(|n| n < 0) {
+                return None;
+            }
+            let apart = steps.is_some_and(|n| n > 0);
             let all = self.written_out(|v| !(apart && target.mentions(v)));
             copies.set(copies.get().max(all));
             Some(0.0)

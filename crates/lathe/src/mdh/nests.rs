@@ -15,7 +15,7 @@ use lathe_ir::visit::{self, Path};
 use lathe_ir::{BufId, Buffer, Function, Param, Stmt, StmtKind, VarId};
 use lathe_runtime::Engine;
 use lathe_transform::names::labels_in;
-use lathe_transform::{Arg, Args};
+use lathe_transform::{Arg, Args, Cursor};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
@@ -37,6 +37,8 @@ const EXPANDED: i64 = 64 << 20;
 /// Widths of blocks of factorizations, for arrays larger than a square of the least width.
 const BLOCKS: [i64; 2] = [64, 128];
 const LEAST: i64 = 192;
+/// Bytes of a row of a tile of time steps, where there are several: those that an element follows from are in the first cache.
+const ROW: i64 = 4 << 10;
 /// Arrays of time steps are large that are so many times as large as the second cache.
 const LARGE: i64 = 2;
 
@@ -231,7 +233,7 @@ fn best(
     };
     // None depends on what the others find.
     let mut all: Vec<Box<dyn Fn() -> Ways + Sync + '_>> = vec![
-        Box::new(|| ways(large.then(|| rows_in_time(set, whole, path)).flatten())),
+        Box::new(|| ways(large.then(|| rows_in_time(set, whole, path, cost)).flatten())),
         Box::new(|| lanes_beside(sums::in_lanes(set, whole, path))),
         Box::new(|| ways(recurrences::in_lanes(set, whole, path))),
         Box::new(|| {
@@ -373,8 +375,9 @@ fn large(set: &Setting, made: &Made, path: &Path, sizes: &BTreeMap<String, i64>)
     touched(&made.func, path, sizes) > LARGE.saturating_mul(set.machine.l2_bytes as i64)
 }
 
-/// Time steps over one row, in tiles of both, whose rows are in lanes.
-fn rows_in_time(set: &Setting, start: &Made, path: &Path) -> Option<Made> {
+/// Time steps over rows, in tiles of both, whose rows are in lanes: tiles of one row are long; of several, so short that the
+/// rows that an element follows from stay in the first cache.
+fn rows_in_time(set: &Setting, start: &Made, path: &Path, cost: &dyn Fn(&Function) -> f64) -> Option<Made> {
     let nest = visit::at(&start.func.body, path)?;
     let (mut depth, mut bytes) = (0, 8);
     visit::walk(nest, &mut |s, p| {
@@ -384,13 +387,35 @@ fn rows_in_time(set: &Setting, start: &Made, path: &Path) -> Option<Made> {
         depth = depth.max(above.count());
         true
     });
-    if depth != 2 || !in_time(nest) || reduces(&start.func, path) {
+    if !(2..=3).contains(&depth) || !in_time(nest) || reduces(&start.func, path) {
         return None;
     }
     let lanes = (set.machine.vector_bytes as i64 / bytes).max(2);
-    let tiled =
-        [("vector", Word::Number(lanes)), ("tile", Word::Number(STEPS[0])), ("lanes", Word::Name("none"))];
-    let made = start.then(set, path, "affine_schedule", &arguments(&tiled)).ok()?;
+    let tiled = |steps: i64| {
+        let mut all = vec![
+            ("vector", Word::Number(lanes)),
+            ("tile", Word::Number(steps)),
+            ("lanes", Word::Name("none")),
+        ];
+        all.extend((depth > 2).then_some(("row", Word::Number(ROW / bytes))));
+        arguments(&all)
+    };
+    let args = if depth == 2 {
+        tiled(STEPS[0])
+    } else {
+        // Only the one that is expected to be the fastest is checked.
+        let cursor = Cursor { focus: path.clone(), ..Cursor::new(set.module, &start.func) };
+        let all = STEPS.map(tiled);
+        let best = lathe_transform::affine_schedule::proposing(&cursor, |proposals| {
+            let expected = all.iter().filter_map(|a| {
+                let planned = proposals.planned(a).ok()?;
+                Some((cost(&proposals.made(planned).ok()?), a))
+            });
+            expected.min_by(|a, b| a.0.total_cmp(&b.0)).map(|b| b.1.clone())
+        });
+        best.flatten()?
+    };
+    let made = start.then(set, path, "affine_schedule", &args).ok()?;
     Some(sums::others_in_lanes(set, &made, path).unwrap_or(made))
 }
 

@@ -77,7 +77,7 @@ fn arguments(r: &mut Rng) -> String {
     if !r.one_in(3) {
         out.push(format!("vector: {}", r.pick(&[2, 4, 4, 8])));
         if r.one_in(3) {
-            out.push("lanes: any".to_string());
+            out.push(format!("lanes: {}", r.pick(&["any", "any", "none"])));
         }
     }
     if r.one_in(2) {
@@ -85,6 +85,9 @@ fn arguments(r: &mut Rng) -> String {
     }
     if r.one_in(3) {
         out.push(format!("tile: {}", r.pick(&[2, 3, 4, 8])));
+        if r.one_in(2) {
+            out.push(format!("row: {}", r.pick(&[4, 8, 16])));
+        }
     }
     if r.one_in(3) {
         out.push(format!("parallel: {}", r.pick(&["outer", "wavefront", "wavefront"])));
