@@ -8,6 +8,7 @@ mod hoisted;
 mod inner;
 mod scatter;
 mod short;
+mod sums;
 
 use self::chain::Chain;
 use crate::around::Around;

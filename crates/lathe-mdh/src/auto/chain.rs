@@ -7,6 +7,9 @@ use lathe_ir::Combine;
 use lathe_ir::names::{self, Role};
 use lathe_strategy::{Argument, Strategy};
 
+/// Operations per element from which a compute rather has a nest of its own.
+pub(super) const HEAVY: f64 = 64.0;
+
 /// Fused computes.
 pub struct Chain {
     pub labels: Vec<String>,
@@ -26,6 +29,8 @@ pub struct Chain {
     /// The terms of a sum that are written out, and how many lanes take rows: blocks are in registers.
     pub(super) terms: Vec<String>,
     pub(super) lanes: Option<u64>,
+    /// Of the last computes, which sum over the rows: the loops inside of those over blocks, which are around the sum's own.
+    pub(super) sums: Vec<Vec<String>>,
 }
 
 impl Chain {
@@ -66,6 +71,14 @@ impl Chain {
             ];
             out.push(call("split", args));
         }
+        let first = self.labels.len() - self.sums.len();
+        for (n, inner) in (first..).zip(&self.sums) {
+            // First values are what is left outside.
+            let blocks = (0..self.dims[n].len()).map(|depth| self.shared(n, depth));
+            let inner = inner.iter().map(|d| names::around(&self.labels[n], d));
+            let order = blocks.chain(inner).map(|l| name(&l)).collect();
+            out.push(attempt(call("reorder", order)));
+        }
         for n in 1..self.labels.len() {
             for depth in 0..self.dims[n].len() {
                 let both = vec![name(&self.shared(n - 1, depth)), name(&self.shared(n, depth))];
@@ -94,20 +107,22 @@ impl Chain {
     /// Where the loops of a compute stand; its homomorphism becomes that of one block.
     pub fn inside(&self, label: &str, h: &mut Shaped) -> Inside {
         let Some(n) = self.labels.iter().position(|l| l == label) else { return Inside::default() };
-        let last = self.dims[n].len() - 1;
+        let Some((rows, batch)) = self.dims[n].split_last() else { return Inside::default() };
+        // A sum has its rows further in.
+        let at = h.h.dims.iter().position(|d| d.name == *rows).unwrap_or(batch.len());
         // What the last one writes, and has not read, is not needed for long.
         let read = |name: &str| h.h.inputs.iter().any(|o| o.name() == name);
-        if n + 1 == self.labels.len() && !h.h.outputs.iter().any(|o| read(o.name())) {
-            h.written = h.extents[..last].iter().fold(self.blocks, |n, e| n.saturating_mul(*e));
+        let is_last = self.sums.is_empty() && n + 1 == self.labels.len();
+        if is_last && !h.h.outputs.iter().any(|o| read(o.name())) {
+            h.written = h.extents[..at].iter().fold(self.blocks, |n, e| n.saturating_mul(*e));
         }
-        h.extents[..last].fill(1);
-        h.extents[last] = h.extents[last].min(self.rows);
-        h.block_of = Some((last, self.blocks));
-        let rows = &self.dims[n][last];
+        h.extents[..batch.len()].fill(1);
+        h.extents[at] = h.extents[at].min(self.rows);
+        h.block_of = Some((at, self.blocks));
         Inside {
             loops: [(rows.clone(), Role::Rows.of(rows))].into(),
-            around: self.dims[n][..last].iter().cloned().collect(),
-            shared: Some((last, Role::Shared.of(rows))),
+            around: batch.iter().cloned().collect(),
+            shared: Some((at, Role::Shared.of(rows))),
         }
     }
 

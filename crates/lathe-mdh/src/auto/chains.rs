@@ -2,7 +2,8 @@
 //! are run block by block, so that intermediate results stay in a cache and memory is traversed once. Rows may be
 //! those of every matrix of a batch (attention: heads and positions).
 
-use super::chain::{Chain, shared};
+use super::chain::{Chain, HEAVY, shared};
+use super::sums;
 use crate::choose::Setting;
 use crate::choose::facts::{Facts, Reach};
 use crate::homomorphism::{Homomorphism, Shaped};
@@ -10,8 +11,6 @@ use lathe_diagnostics::Diagnostic;
 use lathe_ir::{Function, Stmt, visit};
 use std::collections::BTreeMap;
 
-/// Operations per element from which a compute rather has a nest of its own.
-const HEAVY: f64 = 64.0;
 /// The fewest rows of a block of such a compute.
 const FEWEST: u64 = 8;
 
@@ -29,7 +28,7 @@ pub fn find(
         Some((h, h.at(sizes).ok()?))
     };
     let locals = locals(func);
-    for run in runs(&func.body) {
+    for (run, behind_a_value) in runs(&func.body) {
         let mut n = 0;
         while n < run.len() {
             // With products in it, if their operands allow it; else of what memory alone decides.
@@ -42,10 +41,16 @@ pub fn find(
                     }
                     members.push(next);
                 }
+                let rest: Vec<_> = run[n + members.len()..].iter().map_while(|l| of(l)).collect();
                 let short = || super::short::chain(&members, &locals, s);
-                let c =
-                    (members.len() > 1).then(|| short().or_else(|| chain(&members, &locals, s))).flatten()?;
-                Some((members.len(), c))
+                let sums = || sums::with(chain(&members, &locals, s)?, &members, &rest, s);
+                let c = match members.len() {
+                    0 => None,
+                    1 => sums(),
+                    _ if behind_a_value => sums(),
+                    _ => short().or_else(sums).or_else(|| chain(&members, &locals, s)),
+                }?;
+                Some((c.labels.len(), c))
             });
             n += found.as_ref().map_or(1, |f| f.0);
             out.extend(found.map(|f| f.1));
@@ -64,20 +69,22 @@ fn locals(func: &Function) -> Vec<String> {
     out
 }
 
-/// Labels of adjacent computes.
-fn runs(body: &Stmt) -> Vec<Vec<String>> {
-    let mut out = vec![Vec::new()];
-    fn walk(s: &Stmt, out: &mut Vec<Vec<String>>) {
+/// Labels of adjacent computes, and whether they are where a named value is known.
+fn runs(body: &Stmt) -> Vec<(Vec<String>, bool)> {
+    let mut out = vec![(Vec::new(), false)];
+    fn walk(s: &Stmt, behind: bool, out: &mut Vec<(Vec<String>, bool)>) {
         if let (Some(c), Some(last)) = (s.as_compute(), out.last_mut()) {
-            last.push(c.label.to_string());
+            last.0.push(c.label.to_string());
         } else if s.as_seq().is_some() || s.as_alloc().is_some() {
-            s.children().for_each(|s| walk(s, out));
+            s.children().for_each(|s| walk(s, behind, out));
         } else {
-            out.push(Vec::new());
+            let body = s.as_let().map(|l| l.2);
+            out.push((Vec::new(), behind || body.is_some()));
+            body.into_iter().for_each(|s| walk(s, true, out));
         }
     }
-    walk(body, &mut out);
-    out.retain(|r| r.len() > 1);
+    walk(body, false, &mut out);
+    out.retain(|r| r.0.len() > 1);
     out
 }
 
@@ -128,7 +135,8 @@ fn again(members: &[(&Homomorphism, Shaped)], depth: usize) -> u64 {
 
 fn chain(members: &[(&Homomorphism, Shaped)], locals: &[String], s: &Setting) -> Option<Chain> {
     let heavy = members.iter().any(|m| !light(&m.1));
-    let most = members.windows(2).map(|w| shared(w[0].0, w[1].0)).min()?;
+    let one = || members.first().map(|m| shared(m.0, m.0));
+    let most = members.windows(2).map(|w| shared(w[0].0, w[1].0)).min().or_else(one)?;
     let l2 = s.machine.l2_bytes;
     let fits = |depth: usize| {
         let (row, common) = bytes(members, depth);
@@ -165,5 +173,6 @@ fn chain(members: &[(&Homomorphism, Shaped)], locals: &[String], s: &Setting) ->
         threads,
         terms: Vec::new(),
         lanes: None,
+        sums: Vec::new(),
     })
 }

@@ -59,6 +59,7 @@ pub fn chain(members: &[(&Homomorphism, Shaped)], locals: &[String], s: &Setting
         threads: of_map.extents[..depth].iter().position(|n| *n >= 4 * s.threads).unwrap_or(last),
         terms: sum.dims[depth..].iter().map(|d| d.name.clone()).collect(),
         lanes: Some(lanes),
+        sums: Vec::new(),
     })
 }
 

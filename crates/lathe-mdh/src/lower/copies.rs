@@ -290,7 +290,8 @@ impl Copy {
     /// Whether the initialization lies inside of the loop that this is made in.
     fn holds_init(&self, loops: &Loops) -> bool {
         let Some(at) = self.at.as_deref() else { return false };
-        loops.order.iter().take_while(|n| *n != at).chain([&at.to_string()]).all(|n| !loops.reduces(n))
+        let mut around = loops.order.iter().map(String::as_str).take_while(|n| *n != at).chain([at]);
+        !loops.reduces_outside && around.all(|n| !loops.reduces(n))
     }
 
     /// The steps of the layout.

@@ -85,6 +85,8 @@ pub struct Loops {
     /// Names, outermost first.
     pub order: Vec<String>,
     reduced: Vec<bool>,
+    /// Whether loops around the nest reduce, too: first values are written before all of it.
+    pub reduces_outside: bool,
     /// Dimensions whose finer loops are outside of coarser ones, with the step that cuts them.
     remaps: Vec<(usize, Strategy)>,
 }
@@ -110,7 +112,8 @@ impl Loops {
             [first, ..] => o.exact && h.extents[dim].is_multiple_of(first.tile),
         };
         let partial = dims.iter().enumerate().map(|x| !full(x)).collect();
-        let reduced = h.h.dims.iter().map(|d| matches!(d.combine, Combine::Reduce(_))).collect();
+        let reduced: Vec<bool> = h.h.dims.iter().map(|d| matches!(d.combine, Combine::Reduce(_))).collect();
+        let reduces_outside = o.inside.shared.as_ref().is_some_and(|s| reduced[s.0]);
         let mut out = Loops {
             label: h.h.name.clone(),
             dims,
@@ -118,6 +121,7 @@ impl Loops {
             exact: o.exact,
             order: Vec::new(),
             reduced,
+            reduces_outside,
             remaps: Vec::new(),
         };
         out.invert(h, o, order)?;

@@ -136,6 +136,58 @@ fn attention_is_done_in_blocks_of_rows() {
     }
 }
 
+/// Sums over the rows of a map, the map being too large for a cache: added up block by block, behind a named value, and within a batch.
+#[test]
+fn sums_over_rows_are_added_up_block_by_block() {
+    let text = "
+kernel plain(x: f32[N, D], y: f32[N, K], s: f32[K]) -> (first: f32[K], a: f32[K, D], b: f32[K]) {
+    var z: f32[N, K]
+    first[k] = 2 * s[k]
+    let t = sum[n](y[n, 0])
+    z[n, k] = t * (y[n, k] - s[k])
+    b[k] = sum[n](-z[n, k])
+    a[k, d] = sum[n](z[n, k] * x[n, d])
+}
+kernel batch(x: f32[H, N, D], y: f32[H, N, K], s: f32[K]) -> (a: f32[H, K, D]) {
+    var z: f32[H, N, K]
+    z[h, n, k] = y[h, n, k] - s[k]
+    a[h, k, d] = sum[n](z[h, n, k] * x[h, n, d])
+}
+";
+    let module = crate::support::module(text);
+    let of = |kernel: &str, label: &str, at: &BTreeMap<String, i64>, threads: u64| {
+        let func = &module.functions[kernel];
+        let h = Homomorphism::of(&module, func, Some(label)).unwrap();
+        let exact = fixed(func, &h.at(at).unwrap());
+        let m = Machine { l2_bytes: 2048, l1_bytes: 512, ..machine("x86-64-v3") };
+        let auto = auto(&module, &exact, at, &Setting { machine: &m, threads, exact: true }).unwrap();
+        let chains: Vec<Vec<String>> = auto.chains.iter().map(|c| c.0.clone()).collect();
+        let new = transform(&module, &exact, &auto.strategy, kernel);
+        same(&module, &exact, &new, at);
+        (chains, lathe_ir::text::print_function(&new))
+    };
+    for (n, k, d, threads) in
+        [(96, 8, 4, 1), (97, 7, 3, 1), (401, 1, 1, 1), (1, 5, 2, 1), (7, 9, 13, 1), (96, 8, 4, 2)]
+    {
+        let at = sizes(&[("N", n), ("K", k), ("D", d)]);
+        let (chains, tree) = of("plain", "a", &at, threads);
+        // Several threads would add to the same elements.
+        let want = n * k * 4 > 1024 && threads == 1;
+        assert_eq!(
+            chains.contains(&["z", "b", "a"].map(String::from).to_vec()),
+            want,
+            "{n} {k}: {chains:?}\n{tree}"
+        );
+        assert_eq!(tree.contains(&format!("alloc z: f32[{n}, ")), !want, "{n} {k}\n{tree}");
+    }
+    for (heads, n, k, d, threads) in
+        [(9, 96, 8, 4, 2), (3, 97, 7, 3, 1), (8, 401, 1, 1, 2), (1, 1, 1, 1, 1), (20, 33, 11, 5, 1)]
+    {
+        let at = sizes(&[("H", heads), ("N", n), ("K", k), ("D", d)]);
+        of("batch", "a", &at, threads);
+    }
+}
+
 /// Scans run by lanes that combine in order, with one thread and with several; large results bypass the caches.
 #[test]
 fn scans_run_by_lanes() {
