@@ -18,6 +18,7 @@ mod complete;
 mod cores;
 mod expand;
 mod file;
+mod forms;
 mod interior;
 mod layouts;
 mod made;

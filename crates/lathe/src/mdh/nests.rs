@@ -3,6 +3,7 @@
 
 use super::affine::{CHECK, WITH_THREADS, affine, fused};
 use super::candidates::{STEPS, Word, arguments, has, in_time, reduces};
+use super::forms::{self, Schedules};
 use super::made::{Cost, Costs, Made, label};
 use super::setting::Setting;
 use super::{blocked, columns, interior, layouts, neighbours, pivots, recurrences, sums};
@@ -44,12 +45,20 @@ const LARGE: i64 = 2;
 
 /// The version with a schedule for every nest that gains by one; `sizes` are examples of those that it still has. Its
 /// tree is as the steps left it, before and after.
-pub(super) fn scheduled(set: &Setting, v: Version, sizes: &BTreeMap<String, i64>) -> Version {
+///
+/// # Errors
+/// What is wrong with a schedule that a search asks for.
+pub(super) fn scheduled(
+    set: &Setting,
+    v: Version,
+    sizes: &BTreeMap<String, i64>,
+    asked: &Schedules,
+) -> Result<Version, Diagnostic> {
     // Lanes and threads of CPUs are nothing to a device.
     if set.model.is_some_and(for_devices) {
-        return v;
+        return Ok(v);
     }
-    lathe_analysis::within_work(WORK, || each(set, v, sizes))
+    lathe_analysis::within_work(WORK, || each(set, v, sizes, asked))
 }
 
 /// Schedules for the nests inside of a loop that gain by one.
@@ -76,19 +85,31 @@ pub(super) fn for_devices(model: &str) -> bool {
     })
 }
 
-fn each(set: &Setting, mut v: Version, sizes: &BTreeMap<String, i64>) -> Version {
-    let costs = Costs::new(sizes, set.machine);
-    let cost = |f: &Function| costs.of(f);
-    // Loops that only copy and the like are as the decisions want them.
+/// The nests that have schedules. Loops that only copy and the like are as the decisions want them.
+pub(super) fn own(set: &Setting, func: &Function) -> Vec<Path> {
     let known = labels_in(&set.func.body);
     let own = |l: &String| known.iter().any(|k| l == k || Role::Init.is_of(l, k));
-    let mut all = nests(&v.func.body);
-    all.retain(|p| visit::at(&v.func.body, p).is_some_and(|s| labels_in(s).iter().any(own)));
+    let mut all = nests(&func.body);
+    all.retain(|p| visit::at(&func.body, p).is_some_and(|s| labels_in(s).iter().any(own)));
     all.truncate(NESTS);
+    all
+}
+
+fn each(
+    set: &Setting,
+    mut v: Version,
+    sizes: &BTreeMap<String, i64>,
+    asked: &Schedules,
+) -> Result<Version, Diagnostic> {
+    let costs = Costs::new(sizes, set.machine);
+    let cost = |f: &Function| costs.of(f);
     let (mut left, mut made) = (NESTS, Made::of(&v.func));
     // From the last one to the first: paths of earlier ones stay what they are.
-    for path in all.into_iter().rev() {
-        let found = nest(set, &made, &path, sizes, &cost, &mut left);
+    for path in own(set, &v.func).into_iter().rev() {
+        let found = match forms::scheduled(set, &made, &path, sizes, asked)? {
+            Some(found) => Ok(found),
+            None => nest(set, &made, &path, sizes, &cost, &mut left),
+        };
         let so_far = found.as_ref().ok().and_then(Option::as_ref).unwrap_or(&made);
         match (sums::in_registers(set, so_far, &path), found) {
             (Some(next), _) | (None, Ok(Some(next))) => made = next,
@@ -110,7 +131,7 @@ fn each(set: &Setting, mut v: Version, sizes: &BTreeMap<String, i64>) -> Version
     {
         made = next;
     }
-    made.after(v)
+    Ok(made.after(v))
 }
 
 /// The best schedule of a nest; where it cannot be scheduled, or little is gained, that of each nest inside of it.
@@ -301,7 +322,7 @@ fn of_all_loops(
     cost: Cost,
 ) -> Ways {
     let mut made = Vec::new();
-    let start = match apart(set, whole, path, (sizes, EXPANDED), &[]) {
+    let start = match expanded(set, whole, path, sizes) {
         Ok(start) => start,
         Err(d) => return Ways { made, refused: Some(d) },
     };
@@ -371,7 +392,7 @@ fn repeats(s: &Stmt) -> bool {
     s.as_loop().is_some() || matches!(s.kind(), StmtKind::While { .. })
 }
 
-fn large(set: &Setting, made: &Made, path: &Path, sizes: &BTreeMap<String, i64>) -> bool {
+pub(super) fn large(set: &Setting, made: &Made, path: &Path, sizes: &BTreeMap<String, i64>) -> bool {
     touched(&made.func, path, sizes) > LARGE.saturating_mul(set.machine.l2_bytes as i64)
 }
 
@@ -417,6 +438,19 @@ fn rows_in_time(set: &Setting, start: &Made, path: &Path, cost: &dyn Fn(&Functio
     };
     let made = start.then(set, path, "affine_schedule", &args).ok()?;
     Some(sums::others_in_lanes(set, &made, path).unwrap_or(made))
+}
+
+/// A nest as its affine schedules take it.
+///
+/// # Errors
+/// As [`apart`].
+pub(super) fn expanded(
+    set: &Setting,
+    start: &Made,
+    path: &Path,
+    sizes: &BTreeMap<String, i64>,
+) -> Result<Made, Diagnostic> {
+    apart(set, start, path, (sizes, EXPANDED), &[])
 }
 
 /// Variables that are declared around inner loops get an element per iteration, so that they tie no iterations together;

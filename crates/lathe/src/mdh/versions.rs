@@ -4,11 +4,11 @@
 use super::any::any;
 use super::calls::calls;
 use super::expand::{Chosen, Expander, Taken, why};
-use super::made::Made;
+use super::forms::{self, Asked, Start};
 use super::setting::{Setting, Wanted, labels};
 use super::space::FreeSpace;
 use super::{DEFAULT_MODEL, STEP};
-use super::{cores, mapped, nests, raise, reductions, siblings, stencils};
+use super::{cores, mapped, nests, raise, reductions};
 use crate::applied::{Form, Progress, Version, on_loops};
 use crate::parallel::each_in_turn;
 use crate::schedule::specialize;
@@ -139,37 +139,14 @@ pub(super) fn best(
     if sizes.is_empty() && set.params.is_empty() && set.model.is_some_and(nests::for_devices) {
         return on_device(set, context);
     }
-    let make = |set: &Setting| -> Result<Option<Version>, Diagnostic> {
-        Ok(decided(set, context, sizes)?.map(|made| nests::scheduled(set, made, sizes)))
+    let asked = Asked::of(set.params);
+    let Some((_, mut v)) = formed(set, context, sizes, &asked)? else {
+        return one_by_one(set, context, &[]);
     };
-    // A search is about the statements that the program has.
-    let forms = if set.params.is_empty() { forms(set, sizes) } else { vec![Start::Written] };
-    let mut all = each_in_turn(&forms, |from| -> Result<Option<Version>, Diagnostic> {
-        let plain = || run(set, context, &Strategy::Id).map_err(|r| *r.diagnostic);
-        Ok(match from {
-            Start::Written => make(set)?,
-            Start::Undecided => Some(nests::scheduled(set, plain()?, sizes)),
-            Start::Done(made) => Some(made.clone().after(plain()?)),
-            Start::Changed(made) => {
-                make(&Setting { func: &made.func, ..*set })?.map(|other| made.clone().before(other))
-            }
-        })
-    })
-    .into_iter();
-    let Some(mut v) = all.next().transpose()?.flatten() else { return one_by_one(set, context, &[]) };
-    let simple = |v: &Version| simplify_function(&v.func);
-    let cycles = |f: &Function| lathe_model::estimate(f, sizes, set.machine).cycles();
-    let mut least = cycles(&simple(&v));
-    for (from, other) in forms.iter().skip(1).zip(all) {
-        let Some(other) = other? else { continue };
-        let func = simple(&other);
-        let more = matches!(from, Start::Done(_) | Start::Changed(_));
-        if cycles(&func) < least && (!more || nests::takes_no_more(&func, set.func, sizes)) {
-            (least, v) = (cycles(&func), other);
-        }
-    }
     if set.params.is_empty() {
         v = on_cores(set, context, sizes, v)?;
+    } else if asked.cores {
+        v = cores::placed(set, v, sizes);
     }
     if v.taken.is_nothing() {
         v.notes.extend(reductions::hints(set));
@@ -183,34 +160,49 @@ pub(super) fn best(
     Ok(v)
 }
 
-/// What a version begins with.
-enum Start {
-    /// The function as it is.
-    Written,
-    /// The same, without decisions: those about what is inside of a nest are none about the nest.
-    Undecided,
-    /// What steps made, which is left as it is.
-    Done(Made),
-    /// What steps made, decided about and scheduled.
-    Changed(Made),
-}
-
-/// What versions begin with, the function as it is first.
-fn forms(set: &Setting, sizes: &BTreeMap<String, i64>) -> Vec<Start> {
-    let mut all = vec![Start::Written];
-    if !nests::computes_in_loops(set.func).is_empty() {
-        all.push(Start::Undecided);
-    }
-    let recognized = reductions::recognized(set);
-    let raised = match &recognized {
-        None => raise::raised(set, sizes),
-        Some(made) => raise::raised(&Setting { func: &made.func, ..*set }, sizes)
-            .map(|raised| made.clone().followed_by(raised)),
+/// The form that the model takes, or that a search asks for, by its name, with decisions and schedules. None, where not all
+/// steps of the kernel's decisions can be done.
+fn formed(
+    set: &Setting,
+    context: &Context,
+    sizes: &BTreeMap<String, i64>,
+    asked: &Asked,
+) -> Result<Option<(&'static str, Version)>, Diagnostic> {
+    let set = &Setting { params: &asked.decisions, ..*set };
+    let decide = |set: &Setting| -> Result<Option<Version>, Diagnostic> {
+        let made = decided(set, context, sizes)?;
+        made.map(|made| nests::scheduled(set, made, sizes, &asked.schedules)).transpose()
     };
-    all.extend(stencils::fused(set, sizes).map(Start::Done));
-    let changed = [siblings::fused(set, sizes), siblings::by_rows(set, sizes), recognized, raised];
-    all.extend(changed.into_iter().flatten().map(Start::Changed));
-    all
+    let all = forms::forms(set, sizes, asked.form());
+    let mut made = each_in_turn(&all, |form| -> Result<Option<Version>, Diagnostic> {
+        let plain = || run(set, context, &Strategy::Id).map_err(|r| *r.diagnostic);
+        Ok(match &form.1 {
+            Start::Written => decide(set)?,
+            Start::Loops => Some(nests::scheduled(set, plain()?, sizes, &asked.schedules)?),
+            Start::Done(made) => Some(made.clone().after(plain()?)),
+            Start::Decided(made) => {
+                decide(&Setting { func: &made.func, ..*set })?.map(|other| made.clone().before(other))
+            }
+        })
+    })
+    .into_iter();
+    let Some((first, v)) = all.first().zip(made.next()) else {
+        let text = format!("there is no form `{}` of `{}`", asked.form().unwrap_or_default(), set.func.name);
+        return Err(Diagnostic::error(lathe_mdh::codes::FREE, text));
+    };
+    let Some(mut best) = v?.map(|v| (first.0, v)) else { return Ok(None) };
+    let simple = |v: &Version| simplify_function(&v.func);
+    let cycles = |f: &Function| lathe_model::estimate(f, sizes, set.machine).cycles();
+    let mut least = cycles(&simple(&best.1));
+    for ((name, start), other) in all.iter().skip(1).zip(made) {
+        let Some(other) = other? else { continue };
+        let func = simple(&other);
+        let more = matches!(start, Start::Done(_) | Start::Decided(_));
+        if cycles(&func) < least && (!more || nests::takes_no_more(&func, set.func, sizes)) {
+            (least, best) = (cycles(&func), (name, other));
+        }
+    }
+    Ok(Some(best))
 }
 
 /// The version with those loops on threads that the whole function gains by; if there are none left, what is best on one thread.
@@ -376,15 +368,49 @@ fn together(
     Ok((auto.parts, chosen, notes))
 }
 
-/// The parameters of `auto` for a function whose sizes are constants.
+/// The parameters of `auto` for a function whose sizes are constants: the decisions and schedules of the form that the model
+/// takes.
 ///
 /// # Errors
 /// As [`together`].
-pub(crate) fn auto_space(set: &Setting) -> Result<FreeSpace, Diagnostic> {
-    let auto = whole(set, &BTreeMap::new())?;
-    let mut def = auto.space;
-    def.params.retain(|p| !matches!(&p.values, ValueRange::Set(v) if v.len() < 2));
-    Ok(FreeSpace { def, start: auto.start })
+pub(crate) fn auto_space(set: &Setting, context: &Context) -> Result<FreeSpace, Diagnostic> {
+    let none = BTreeMap::new();
+    let asked = Asked::default();
+    let (name, taken) = match formed(set, context, &none, &asked)? {
+        Some((name, v)) => (name, Some(v)),
+        None => (forms::WRITTEN, None),
+    };
+    let start = forms::forms(set, &none, Some(name)).pop().map(|f| f.1);
+    let func = match &start {
+        Some(Start::Decided(made)) => &made.func,
+        _ => set.func,
+    };
+    let of = Setting { func, ..*set };
+    let mut out = FreeSpace::default();
+    let mut before = None;
+    match start {
+        Some(Start::Done(_)) => {}
+        Some(Start::Loops) => before = run(&of, context, &Strategy::Id).ok(),
+        Some(Start::Decided(_) | Start::Written) | None => {
+            let auto = whole(&of, &none)?;
+            (out.def, out.start) = (auto.space, auto.start);
+            out.def.params.retain(|p| !matches!(&p.values, ValueRange::Set(v) if v.len() < 2));
+            before = decided(&of, context, &none)?;
+        }
+    }
+    let mut kept = before.map_or(Vec::new(), |v| forms::schedules(&of, &v, &none));
+    if !out.def.params.is_empty() || !kept.is_empty() {
+        kept.extend(forms::form(name));
+        let placed = taken.map(|v| (cores::placed(set, v.clone(), &none).func != v.func, v));
+        kept.extend(placed.filter(|p| p.0).map(|_| forms::cores()));
+    }
+    for p in kept {
+        if let ValueRange::Set(values) = &p.values {
+            out.start.extend(values.first().map(|v| (p.name.clone(), v.clone())));
+        }
+        out.def.params.push(p);
+    }
+    Ok(out)
 }
 
 fn whole(set: &Setting, sizes: &BTreeMap<String, i64>) -> Result<Auto, Diagnostic> {

@@ -128,12 +128,12 @@ fn free_decisions(
         params: &Values::new(),
     };
     // Other models than that of CPUs have the decisions of each compute for itself.
-    if whole && let Ok(all) = mdh::auto_space(&set) {
+    let context = Context::new(&definitions, Some(&kernel.name), &facts);
+    if whole && let Ok(all) = mdh::auto_space(&set, &context) {
         return Ok(all);
     }
     let (body, _) = lathe_strategy::instantiate(definition, &Values::new(), &facts).map_err(fail)?;
     let body = taken(&body, &facts).map_err(fail)?;
-    let context = Context::new(&definitions, Some(&kernel.name), &facts);
     mdh::free_space(&set, &context, &body).map_err(fail)
 }
 

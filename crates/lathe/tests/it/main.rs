@@ -11,6 +11,7 @@ mod emulated;
 mod evidence;
 mod examples;
 mod files;
+mod forms;
 mod gradients;
 mod house;
 mod index;
