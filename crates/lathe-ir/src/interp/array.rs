@@ -112,7 +112,7 @@ impl ArrayValue {
 
     /// The bits of leaf `leaf` (see [`Type::leaves`]) of the element at a row-major position.
     pub fn leaf(&self, position: usize, leaf: usize) -> Option<ScalarValue> {
-        let (ty, offset) = *leaf_offsets(&self.ty).get(leaf)?;
+        let (ty, offset) = self.place(leaf)?;
         let at = position * self.ty.bytes() as usize + offset as usize;
         let bytes = self.data.get(at..at + ty.bytes() as usize)?;
         Some(ScalarValue { ty, bits: load_bits(bytes, ty) })
@@ -120,7 +120,7 @@ impl ArrayValue {
 
     /// Writes a leaf and marks it defined; does nothing out of bounds.
     pub fn set_leaf(&mut self, position: usize, leaf: usize, bits: u64) {
-        let Some((ty, offset)) = leaf_offsets(&self.ty).get(leaf).copied() else { return };
+        let Some((ty, offset)) = self.place(leaf) else { return };
         let at = position * self.ty.bytes() as usize + offset as usize;
         let n = ty.bytes() as usize;
         if let Some(cell) = self.data.get_mut(at..at + n) {
@@ -131,6 +131,15 @@ impl ArrayValue {
         }
     }
 
+    /// The type of a leaf, and its offset in bytes within its element.
+    fn place(&self, leaf: usize) -> Option<(Scalar, u64)> {
+        match &self.ty {
+            // Nearly always, and it needs no list.
+            Type::Scalar(s) => (leaf == 0).then_some((*s, 0)),
+            ty => leaf_offsets(ty).get(leaf).copied(),
+        }
+    }
+
     /// The element at a subscript, for scalar element types.
     pub fn get(&self, index: &[usize]) -> Option<ScalarValue> {
         self.leaf(self.position(index)?, 0)
@@ -138,8 +147,13 @@ impl ArrayValue {
 
     /// Whether the element at a row-major position is wholly defined.
     pub fn is_defined(&self, position: usize) -> bool {
+        self.shadow.is_empty() || self.all_defined(position, &leaf_offsets(&self.ty))
+    }
+
+    /// Whether the leaves at these offsets of an element are defined; what lies between them is not asked.
+    fn all_defined(&self, position: usize, leaves: &[(Scalar, u64)]) -> bool {
         let at = position * self.ty.bytes() as usize;
-        leaf_offsets(&self.ty).iter().all(|(ty, offset)| {
+        leaves.iter().all(|(ty, offset)| {
             let start = at + *offset as usize;
             self.shadow.get(start..start + ty.bytes() as usize).is_none_or(|s| s.iter().all(|b| *b != 0))
         })
@@ -167,7 +181,8 @@ impl ArrayValue {
     pub(super) fn put_parts(&mut self, data: Vec<u8>, shadow: Vec<u8>) {
         self.data = data;
         self.shadow = shadow;
-        if (0..self.len()).all(|i| self.is_defined(i)) {
+        let leaves = leaf_offsets(&self.ty);
+        if self.shadow.is_empty() || (0..self.len()).all(|i| self.all_defined(i, &leaves)) {
             self.shadow = Vec::new();
         }
     }
