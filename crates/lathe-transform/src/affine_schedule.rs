@@ -49,7 +49,9 @@ rule! {
     ///   iteration: chains of dependences along the rows of a block overlap.
     /// * `parallel: outer` runs the outermost loop whose iterations are independent on host threads; where there is
     ///   none, loops inside are tried. `parallel: wavefront` also takes tiles that depend on one another, along the
-    ///   diagonals of the first two tile loops (it needs `tile:`). `parallel: none` is the default.
+    ///   diagonals of the first two tile loops (it needs `tile:`); `parallel: diamond` makes diamonds of these tiles where
+    ///   the dependences allow it and no statement waits for another one of its step, so that all threads have work from the
+    ///   first row of tiles on (Bandishti, Pananilath and Bondhugula, 2012); elsewhere it is `wavefront`. `parallel: none` is the default.
     /// * `blocks: 64` makes a blocked algorithm: the loop that is summed over runs in blocks; in each of them, the block
     ///   itself comes first, then its rows and columns in tiles as wide, and then one nest updates all that is beyond it. The
     ///   loops of that nest end in `.rest`, and stay plain: they are those of a matrix product. Statements that wait for one
@@ -93,6 +95,7 @@ struct Wanted {
     /// A loop runs on threads; tiles on diagonals do, too.
     threads: bool,
     wavefront: bool,
+    diamonds: bool,
     /// How wide the blocks of the loop are that is summed over; 1: there are none.
     blocks: i64,
 }
@@ -237,7 +240,7 @@ impl Wanted {
             if n > most { Err(refuse(format!("`{rule}`: `{name}: {n}` is too large"))) } else { Ok(n) }
         };
         let words = args.opt_word(rule, "lanes", 5, &["dense", "any", "none"])?;
-        let parallel = args.opt_word(rule, "parallel", 6, &["none", "outer", "wavefront"])?;
+        let parallel = args.opt_word(rule, "parallel", 6, &["none", "outer", "wavefront", "diamond"])?;
         let wanted = Wanted {
             fuse: match args.opt_word(rule, "fuse", 1, &["max", "smart", "none"])? {
                 Some("max") => Fuse::Max,
@@ -250,8 +253,9 @@ impl Wanted {
             jam: number("jam", 4, MOST[2])?,
             apart: words == Some("any"),
             rows: words == Some("none"),
-            threads: matches!(parallel, Some("outer" | "wavefront")),
-            wavefront: parallel == Some("wavefront"),
+            threads: !matches!(parallel, None | Some("none")),
+            wavefront: matches!(parallel, Some("wavefront" | "diamond")),
+            diamonds: parallel == Some("diamond"),
             blocks: number("blocks", 7, MOST[0])?,
         };
         match (wanted.lanes as u64).is_power_of_two() {
@@ -559,6 +563,11 @@ fn on_threads(s: &Schedule, band: usize, permutable: bool, wanted: &Wanted, plan
         && s.forward(band, *b)
     {
         (plan.threads, plan.wavefront) = (Some(*b), true);
+        // Blocks would count several iterations.
+        let plain = |m: usize| plan.blocks.iter().all(|block| block.0 != m);
+        if wanted.diamonds && plain(*a) && plain(*b) {
+            plan.diamond = s.diamond(band, *a, *b);
+        }
     }
 }
 

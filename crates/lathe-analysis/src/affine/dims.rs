@@ -24,6 +24,8 @@ pub struct BandPlan {
     pub threads: Option<usize>,
     /// The tiles of the first two members that have any run along diagonals, one diagonal after the other.
     pub wavefront: bool,
+    /// The tiles of the first of these are diamonds: of so many times this member less the other one.
+    pub diamond: Option<i64>,
     /// The last member, if its loop is one per unit, one after the other, where all iterations of a unit may run before those
     /// of the next one.
     pub in_turn: Option<usize>,
@@ -204,7 +206,11 @@ impl<'a> Dims<'a> {
             // The first tile loop of a wavefront counts diagonals.
             let other = tiles.get(1).filter(|_| plan.wavefront && n == 0);
             let at = other.map_or(Some(Lin::atom(*t)), |o| Lin::atom(*t).minus(&Lin::atom(o.0)));
-            let below = at.and_then(|t| counted.combine(1, &t, -width));
+            let counted = match (other, plan.diamond) {
+                (Some(o), Some(times)) => counted.combine(times, &o.1, -1),
+                _ => Some(counted.clone()),
+            };
+            let below = at.zip(counted).and_then(|(t, counted)| counted.combine(1, &t, -width));
             tie(below.clone(), &mut ties)?;
             tie(below.and_then(|b| Lin::constant(width - 1).minus(&b)), &mut ties)?;
         }

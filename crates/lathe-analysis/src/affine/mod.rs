@@ -74,6 +74,9 @@ pub struct Member {
     pub alone: bool,
 }
 
+/// The steepest sides of diamonds that are tried.
+const STEEPEST: i64 = 5;
+
 /// The order of all units.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Tree {
@@ -273,10 +276,25 @@ impl Schedule {
 
     /// Whether no dependence goes backwards along a member of a band, those included that may be reordered.
     pub fn forward(&self, band: usize, member: usize) -> bool {
-        self.of_band(band).is_some_and(|b| {
-            let back = |d| dependences::back(&self.context, &self.units, d, &b.members[member], &b.around);
-            b.inside(&self.dependences).all(|d| back(d) == Some(false))
+        self.of_band(band).is_some_and(|b| self.goes_forward(&b, &b.members[member]))
+    }
+
+    /// How many times a member of a band less another one makes a third one along which no dependence goes backwards either,
+    /// at least twice: tiles of it and the other one are diamonds, and those of one row are independent from the beginning on,
+    /// if dependences reach as far on both sides (Bandishti, Pananilath and Bondhugula, 2012).
+    pub fn diamond(&self, band: usize, member: usize, other: usize) -> Option<i64> {
+        let b = self.of_band(band)?;
+        let (first, second) = (&b.members[member], &b.members[other]);
+        (2..=STEEPEST).find(|times| {
+            let row = |(u, r): (&usize, &Affine)| Some((*u, r.combine(*times, second.rows.get(u)?, -1)?));
+            let rows: Option<BTreeMap<usize, Affine>> = first.rows.iter().map(row).collect();
+            rows.is_some_and(|rows| self.goes_forward(&b, &Member { rows, ..first.clone() }))
         })
+    }
+
+    fn goes_forward(&self, b: &Band, member: &Member) -> bool {
+        let back = |d| dependences::back(&self.context, &self.units, d, member, &b.around);
+        b.inside(&self.dependences).all(|d| back(d) == Some(false))
     }
 
     /// Whether all iterations of one unit may run before those of the next one, along a member of a band within one
