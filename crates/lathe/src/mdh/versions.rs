@@ -199,7 +199,7 @@ fn formed(
         let func = simple(&other);
         let more = matches!(start, Start::Done(_) | Start::Decided(_));
         if cycles(&func) < least && (!more || nests::takes_no_more(&func, set.func, sizes)) {
-            (least, best) = (cycles(&func), (name, other));
+            (least, best) = (cycles(&func), (*name, other));
         }
     }
     Ok(Some(best))
