@@ -1,7 +1,7 @@
 //! What isl answered, for all threads that work for one purpose.
 
-use crate::affine::Tree;
 use rustc_hash::FxHashMap;
+use std::any::Any;
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,7 +14,8 @@ pub struct Answers(Arc<All>);
 #[derive(Default)]
 struct All {
     points: Mutex<FxHashMap<Vec<i64>, Kept>>,
-    schedules: Mutex<Vec<(String, Option<Tree>)>>,
+    /// Those of its scheduler, whatever the one who asks makes of them.
+    schedules: Mutex<Vec<(String, Arc<dyn Any + Send + Sync>)>>,
     asked: AtomicU64,
 }
 
@@ -77,13 +78,14 @@ impl Answers {
         all.insert(question, kept);
     }
 
-    pub(crate) fn schedule(&self, question: &str) -> Option<Option<Tree>> {
-        lock(&self.0.schedules).iter().find(|r| r.0 == question).map(|r| r.1.clone())
+    pub(crate) fn schedule<T: Clone + 'static>(&self, question: &str) -> Option<T> {
+        let all = lock(&self.0.schedules);
+        all.iter().find(|r| r.0 == question).and_then(|r| r.1.downcast_ref::<T>().cloned())
     }
 
-    pub(crate) fn keep_schedule(&self, question: String, found: Option<Tree>) {
+    pub(crate) fn keep_schedule<T: Send + Sync + 'static>(&self, question: String, found: T) {
         let mut all = lock(&self.0.schedules);
         all.truncate(SCHEDULES - 1);
-        all.insert(0, (question, found));
+        all.insert(0, (question, Arc::new(found)));
     }
 }

@@ -144,14 +144,18 @@ fn fixed(l: &Loop, bound: &HashSet<VarId>) -> bool {
 fn with(s: &Stmt, g: &Guard, n: i64) -> Stmt {
     // Of no iterations, or of long steps, only a bound of the end is known.
     let known = n > 0 && g.step == 1 && g.hi.as_int().is_none();
-    visit::map_stmts(s, &mut |s| match (s.as_loop().filter(|l| g.is_of(l)), s.kind()) {
-        (Some(_), _) if n == 0 => Stmt::empty(),
-        (Some(l), _) => s.with_kind(StmtKind::Loop(Loop { hi: g.end(n), ..l.clone() })),
-        (_, StmtKind::If { cond, then, other }) if known => {
-            let cond = visit::map_expr(cond, &mut |x| if x == g.hi { g.end(n) } else { x });
-            s.with_kind(StmtKind::If { cond, then: then.clone(), other: other.clone() })
+    visit::map_stmts(s, &mut |s| {
+        if let Some(l) = s.as_loop().filter(|l| g.is_of(l)) {
+            return match n {
+                0 => Stmt::empty(),
+                _ => s.with_kind(StmtKind::Loop(Loop { hi: g.end(n), ..l.clone() })),
+            };
         }
-        _ => s,
+        if let (StmtKind::If { cond, then, other }, true) = (s.kind(), known) {
+            let cond = visit::map_expr(cond, &mut |x| if x == g.hi { g.end(n) } else { x });
+            return s.with_kind(StmtKind::If { cond, then: then.clone(), other: other.clone() });
+        }
+        s
     })
 }
 
@@ -179,14 +183,14 @@ fn bodies(s: &Stmt) -> Vec<Stmt> {
 fn flat(s: &Stmt) -> bool {
     fn longest(s: &Stmt) -> usize {
         let inside = s.children().map(longest).max().unwrap_or(0);
-        match s.kind() {
-            StmtKind::While { .. } => inside + 2,
-            _ => match s.as_loop().map(|l| &l.exec) {
-                Some(Executor::Serial) => inside + 1,
-                Some(Executor::Unrolled | Executor::Vector(_)) if inside > 0 => inside + 1,
-                Some(Executor::Unrolled | Executor::Vector(_)) | None => inside,
-                Some(_) => inside + 2,
-            },
+        if matches!(s.kind(), StmtKind::While { .. }) {
+            return inside + 2;
+        }
+        match s.as_loop().map(|l| &l.exec) {
+            Some(Executor::Serial) => inside + 1,
+            Some(Executor::Unrolled | Executor::Vector(_)) if inside > 0 => inside + 1,
+            Some(Executor::Unrolled | Executor::Vector(_)) | None => inside,
+            Some(_) => inside + 2,
         }
     }
     longest(s) == 1

@@ -3,7 +3,6 @@
 
 use super::affine::{CHECK, WITH_THREADS, affine, fused};
 use super::candidates::{STEPS, Word, arguments, has, in_time, reduces};
-use super::forms::{self, Schedules};
 use super::made::{Cost, Costs, Made, label};
 use super::setting::Setting;
 use super::{blocked, columns, interior, layouts, neighbours, pivots, recurrences, sums};
@@ -43,6 +42,10 @@ const ROW: i64 = 4 << 10;
 /// Arrays of time steps are large that are so many times as large as the second cache.
 const LARGE: i64 = 2;
 
+/// What a search asks for of a nest: nothing, the nest as it is, or with a schedule.
+pub(super) type Asked<'a> =
+    &'a (dyn Fn(&Setting, &Made, &Path) -> Result<Option<Option<Made>>, Diagnostic> + Sync);
+
 /// The version with a schedule for every nest that gains by one; `sizes` are examples of those that it still has. Its
 /// tree is as the steps left it, before and after.
 ///
@@ -52,7 +55,7 @@ pub(super) fn scheduled(
     set: &Setting,
     v: Version,
     sizes: &BTreeMap<String, i64>,
-    asked: &Schedules,
+    asked: Asked,
 ) -> Result<Version, Diagnostic> {
     // Lanes and threads of CPUs are nothing to a device.
     if set.model.is_some_and(for_devices) {
@@ -99,14 +102,14 @@ fn each(
     set: &Setting,
     mut v: Version,
     sizes: &BTreeMap<String, i64>,
-    asked: &Schedules,
+    asked: Asked,
 ) -> Result<Version, Diagnostic> {
     let costs = Costs::new(sizes, set.machine);
     let cost = |f: &Function| costs.of(f);
     let (mut left, mut made) = (NESTS, Made::of(&v.func));
     // From the last one to the first: paths of earlier ones stay what they are.
     for path in own(set, &v.func).into_iter().rev() {
-        let found = match forms::scheduled(set, &made, &path, sizes, asked)? {
+        let found = match asked(set, &made, &path)? {
             Some(found) => Ok(found),
             None => nest(set, &made, &path, sizes, &cost, &mut left),
         };

@@ -5,6 +5,7 @@ use super::any::any;
 use super::calls::calls;
 use super::expand::{Chosen, Expander, Taken, why};
 use super::forms::{self, Asked, Start};
+use super::made::Made;
 use super::setting::{Setting, Wanted, labels};
 use super::space::FreeSpace;
 use super::{DEFAULT_MODEL, STEP};
@@ -169,16 +170,19 @@ fn formed(
     asked: &Asked,
 ) -> Result<Option<(&'static str, Version)>, Diagnostic> {
     let set = &Setting { params: &asked.decisions, ..*set };
+    let of_nest = |set: &Setting, made: &Made, path: &_| {
+        forms::scheduled(set, made, path, sizes, &asked.schedules)
+    };
     let decide = |set: &Setting| -> Result<Option<Version>, Diagnostic> {
         let made = decided(set, context, sizes)?;
-        made.map(|made| nests::scheduled(set, made, sizes, &asked.schedules)).transpose()
+        made.map(|made| nests::scheduled(set, made, sizes, &of_nest)).transpose()
     };
     let all = forms::forms(set, sizes, asked.form());
     let mut made = each_in_turn(&all, |form| -> Result<Option<Version>, Diagnostic> {
         let plain = || run(set, context, &Strategy::Id).map_err(|r| *r.diagnostic);
         Ok(match &form.1 {
             Start::Written => decide(set)?,
-            Start::Loops => Some(nests::scheduled(set, plain()?, sizes, &asked.schedules)?),
+            Start::Loops => Some(nests::scheduled(set, plain()?, sizes, &of_nest)?),
             Start::Done(made) => Some(made.clone().after(plain()?)),
             Start::Decided(made) => {
                 decide(&Setting { func: &made.func, ..*set })?.map(|other| made.clone().before(other))
