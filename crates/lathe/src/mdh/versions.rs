@@ -170,9 +170,8 @@ fn formed(
     asked: &Asked,
 ) -> Result<Option<(&'static str, Version)>, Diagnostic> {
     let set = &Setting { params: &asked.decisions, ..*set };
-    let of_nest = |set: &Setting, made: &Made, path: &_| {
-        forms::scheduled(set, made, path, sizes, &asked.schedules)
-    };
+    let of_nest =
+        |set: &Setting, made: &Made, path: &_| forms::scheduled(set, made, path, sizes, &asked.schedules);
     let decide = |set: &Setting| -> Result<Option<Version>, Diagnostic> {
         let made = decided(set, context, sizes)?;
         made.map(|made| nests::scheduled(set, made, sizes, &of_nest)).transpose()
