@@ -23,6 +23,8 @@ const CORES: &str = "cores";
 const SCHEDULE: &str = ".schedule";
 /// The kernel as it is written, or a nest.
 pub(super) const WRITTEN: &str = "written";
+/// Behind the name of a form to which no other value applies.
+const ALONE: &str = " alone";
 /// Loops on threads: those that the whole function gains by.
 const GAIN: &str = "gain";
 /// All of those that decisions and schedules ask for.
@@ -110,7 +112,10 @@ impl Asked {
                 }
             }
         }
-        out
+        match out.form.as_deref().and_then(|f| f.strip_suffix(ALONE)) {
+            Some(form) => Asked { form: Some(form.to_string()), ..Asked::default() },
+            None => out,
+        }
     }
 
     /// The form that values are about: that in which the kernel is written, where they do not say it. None without values.
@@ -123,6 +128,11 @@ impl Asked {
 /// The parameter that keeps a form; none for the kernel as it is written.
 pub(super) fn form(name: &str) -> Option<TuningParameter> {
     (name != WRITTEN).then(|| texts(FORM.to_string(), vec![name.to_string()]))
+}
+
+/// The parameter that chooses between a form, to which no other value applies, and the kernel as it is written.
+pub(super) fn or_written(name: &str) -> TuningParameter {
+    texts(FORM.to_string(), vec![format!("{name}{ALONE}"), WRITTEN.to_string()])
 }
 
 /// Which loops run on threads.

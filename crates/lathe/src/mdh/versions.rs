@@ -402,7 +402,13 @@ pub(crate) fn auto_space(set: &Setting, context: &Context) -> Result<FreeSpace, 
         }
     }
     let mut kept = before.map_or(Vec::new(), |v| forms::schedules(&of, &v, &none));
-    if !out.def.params.is_empty() || !kept.is_empty() {
+    if name != forms::WRITTEN && out.def.params.is_empty() && kept.is_empty() {
+        // It has nothing to search, but the kernel as it is written may have.
+        let auto = whole(set, &none)?;
+        (out.def, out.start) = (auto.space, auto.start);
+        out.def.params.retain(|p| !matches!(&p.values, ValueRange::Set(v) if v.len() < 2));
+        kept.extend(Some(forms::or_written(name)).filter(|_| !out.def.params.is_empty()));
+    } else if !out.def.params.is_empty() || !kept.is_empty() {
         kept.extend(forms::form(name));
         let placed = taken.map(|v| (cores::placed(set, v.clone(), &none).func != v.func, v));
         kept.extend(placed.filter(|p| p.0).map(|_| forms::cores()));

@@ -54,6 +54,7 @@ fn a_search_begins_with_what_auto_takes() {
         ("blas", "trmm", vec![("M", 100), ("N", 120)]),
         ("stencils", "jacobi_2d", vec![("N", 90)]),
         ("blas", "gesummv", vec![("N", 300)]),
+        ("products", "mvt", vec![("N", 2000)]),
     ];
     let mut forms = Vec::new();
     for (file, kernel, sizes) in cases {
