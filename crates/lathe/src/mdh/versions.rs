@@ -395,18 +395,14 @@ pub(crate) fn auto_space(set: &Setting, context: &Context) -> Result<FreeSpace, 
         Some(Start::Done(_)) => {}
         Some(Start::Loops) => before = run(&of, context, &Strategy::Id).ok(),
         Some(Start::Decided(_) | Start::Written) | None => {
-            let auto = whole(&of, &none)?;
-            (out.def, out.start) = (auto.space, auto.start);
-            out.def.params.retain(|p| !matches!(&p.values, ValueRange::Set(v) if v.len() < 2));
+            out = decisions(&of)?;
             before = decided(&of, context, &none)?;
         }
     }
     let mut kept = before.map_or(Vec::new(), |v| forms::schedules(&of, &v, &none));
     if name != forms::WRITTEN && out.def.params.is_empty() && kept.is_empty() {
         // It has nothing to search, but the kernel as it is written may have.
-        let auto = whole(set, &none)?;
-        (out.def, out.start) = (auto.space, auto.start);
-        out.def.params.retain(|p| !matches!(&p.values, ValueRange::Set(v) if v.len() < 2));
+        out = decisions(set)?;
         kept.extend(Some(forms::or_written(name)).filter(|_| !out.def.params.is_empty()));
     } else if !out.def.params.is_empty() || !kept.is_empty() {
         kept.extend(forms::form(name));
@@ -420,6 +416,14 @@ pub(crate) fn auto_space(set: &Setting, context: &Context) -> Result<FreeSpace, 
         out.def.params.push(p);
     }
     Ok(out)
+}
+
+/// The decisions of a function whose sizes are constants that have more than one value.
+fn decisions(set: &Setting) -> Result<FreeSpace, Diagnostic> {
+    let auto = whole(set, &BTreeMap::new())?;
+    let mut def = auto.space;
+    def.params.retain(|p| !matches!(&p.values, ValueRange::Set(v) if v.len() < 2));
+    Ok(FreeSpace { def, start: auto.start })
 }
 
 fn whole(set: &Setting, sizes: &BTreeMap<String, i64>) -> Result<Auto, Diagnostic> {
