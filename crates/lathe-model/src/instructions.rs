@@ -21,6 +21,9 @@ use std::collections::HashMap;
 
 /// Instructions that a core looks ahead.
 const WINDOW: f64 = 512.0;
+/// Instructions for each lane of a vector whose elements lie apart in memory, beside its load or store: three insert four elements
+/// of 64 bits into a vector of AVX2, two take them out.
+const MOVED: f64 = 0.6;
 
 /// Cycles of a branch that goes on, and of one that jumps.
 const BRANCHES: [f64; 2] = [0.5, 1.5];
@@ -372,6 +375,7 @@ impl<'a> Walk<'a> {
                 let cost = self.transfer(&p, false);
                 let times = self.executions(&p, times);
                 self.bag.loads += cost * times * masks.1;
+                self.bag.arithmetic += self.moved(&p) * times;
                 if self.neighbours(&p).is_some() {
                     self.bag.loaded.push((p, times));
                 }
@@ -388,6 +392,7 @@ impl<'a> Walk<'a> {
             let times = if reads && !apart { self.executions(&p, times) } else { times * all };
             self.bag.stores += self.transfer(&p, true) * times * masks.1;
             self.bag.loads += if reads { self.transfer(&p, false) * times * masks.1 } else { 0.0 };
+            self.bag.arithmetic += self.moved(&p) * times * if reads { 2.0 } else { 1.0 };
             self.bag.stored.extend(self.neighbours(&p).map(|width| (p, width)));
         }
     }
@@ -442,6 +447,13 @@ impl<'a> Walk<'a> {
             Along::Apart if stores => self.machine.costs.scatter * width,
             Along::Apart => self.machine.costs.gather * width,
         }
+    }
+
+    /// Instructions that move lanes which lie apart in memory into their places in a vector, or out of them: they take turns with
+    /// arithmetic, not with loads and stores.
+    fn moved(&self, p: &Place) -> f64 {
+        let apart = |l: &(VarId, f64, bool)| p.along(l.0) == Along::Apart && !self.in_registers(p);
+        self.lanes().filter(apart).map_or(0.0, |(_, width, _)| MOVED * width)
     }
 
     /// Whether a place is a register: its subscripts are constants once loops are written out.

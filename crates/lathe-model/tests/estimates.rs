@@ -96,6 +96,22 @@ fn vectors_of_a_reversed_row_are_no_gathers() {
     assert!(apart > 2.0 * reversed, "{reversed} {apart}");
 }
 
+/// Lanes are put in their places by the units that do arithmetic, so that they cost something where arithmetic bounds a loop.
+#[test]
+fn lanes_apart_take_turns_with_arithmetic() {
+    let roots = |to: &str| {
+        let root = (0..8).fold("A[i * 16 + l]!".to_string(), |x, _| format!("sqrt({x} + 1.0:f32)"));
+        let text = format!(
+            "func f(N)(A: in f32[N], B: out f32[N, 3]) stage scheduled {{
+               for i in 0..N // 16 {{ for l in 0..16 vector(16) {{ 'B'[i, l]: B[{to}]! = {root} }} }}
+             }}"
+        );
+        on(&machine(), &text, &[("N", 4096)]).instructions
+    };
+    let (beside, apart) = (roots("i, 0"), roots("i * 16 + l, 0"));
+    assert!(apart > 1.05 * beside, "{beside} {apart}");
+}
+
 #[test]
 fn a_chain_is_as_slow_as_its_latency() {
     let m = machine();

@@ -46,7 +46,9 @@ pub(super) fn by_rows(set: &Setting, sizes: &BTreeMap<String, i64>) -> Option<Ma
         let next = other.and_then(|(m, o)| {
             let between = maps.iter().filter(|(k, _)| (n + 1..=m).contains(k)).map(|(_, c)| c);
             let between = linking(&first.1, &o.1, between.filter(|c| range_of(&c.dims[0]) == range(first)));
-            both(set, &made, (&first.1, first.2), &between, (&o.1, o.2))
+            let (first, second) = ((&first.1, first.2), (&o.1, o.2));
+            let at_once = between.is_empty().then(|| both(set, &made, first, &between, second, true));
+            at_once.flatten().or_else(|| both(set, &made, first, &between, second, false))
         });
         made = next.unwrap_or(made);
     }
@@ -104,14 +106,19 @@ fn linking<'a>(
 const ROWS: i64 = 8;
 
 /// One loop over blocks of rows for two computes. Each takes such a block from memory or the second cache, vector by vector along
-/// its rows.
+/// its rows; both take a vector `at_once`, where neither needs the other one's results. Then every row has three vectors that stay in
+/// registers: its elements, its partial sums, and its factor. (bicg's 1900 by 2100, with 4 rows and AVX2, 8 and AVX-512: 0.93 and 0.85 of
+/// the time of two loops.)
 fn both(
     set: &Setting,
     start: &Made,
     first: (&Compute, usize),
     between: &[&Compute],
     second: (&Compute, usize),
+    at_once: bool,
 ) -> Option<Made> {
+    let most = if at_once { set.machine.vector_registers as i64 / 4 } else { ROWS };
+    let block = ROWS.min(most).max(1);
     let lanes = first.0.values.first()?.ty().scalar()?.bytes().max(1) as i64;
     let lanes = set.machine.vector_bytes as i64 / lanes;
     if lanes < 2 {
@@ -133,7 +140,7 @@ fn both(
         let ((ro, ri), (co, ci)) = (parts(&row), parts(&column));
         let at = compute(&made.func, c.label.as_str())?;
         made = made.then(set, &at, "open", &Args::default()).ok()?;
-        made = step(&made, "split", vec![path(&row), Arg::Int(ROWS)], &[])?;
+        made = step(&made, "split", vec![path(&row), Arg::Int(block)], &[])?;
         made = step(&made, "split", vec![path(&column), Arg::Int(lanes)], &[])?;
         made = step(&made, "reorder", [&ro, &co, &ri, &ci].map(|n| path(n)).to_vec(), &[])?;
         if matches!(c.dims[1 - rows].combine, Combine::Reduce(_)) {
@@ -151,7 +158,7 @@ fn both(
         let row = name(c, 0);
         let at = compute(&made.func, c.label.as_str())?;
         made = made.then(set, &at, "open", &Args::default()).ok()?;
-        made = step(&made, "split", vec![path(&row), Arg::Int(ROWS)], &[])?;
+        made = step(&made, "split", vec![path(&row), Arg::Int(block)], &[])?;
         unrolled.push((Role::Inner.of(&row), c.label.to_string()));
     }
     let rows: Vec<String> = [first]
@@ -162,6 +169,10 @@ fn both(
         .collect();
     for next in &rows[1..] {
         made = step(&made, "fuse", vec![path(&rows[0]), path(next)], &[])?;
+    }
+    if at_once {
+        let columns = [first, second].map(|(c, rows)| path(&Role::Outer.of(name(c, 1 - rows))));
+        made = step(&made, "fuse", columns.to_vec(), &[])?;
     }
     // What follows makes it faster where it can be done.
     made = step(&made, "separate", vec![path(&rows[0])], &[]).unwrap_or(made);
