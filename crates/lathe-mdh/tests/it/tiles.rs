@@ -162,3 +162,22 @@ fn planes_from_beyond_the_second_cache_are_read_one_by_one() {
         holds(module, module.functions.get("p").unwrap(), &[("L", 5), ("M", 4), ("N", 37)], &m);
     }
 }
+
+/// Rows of a matrix that is read once, from beyond the second cache, are as many at a time as hide the latency of additions.
+#[test]
+fn rows_that_are_read_once_are_few_at_a_time() {
+    let (module, func) = example("linear_algebra", "matvec");
+    let h = Homomorphism::of(&module, &func, None).unwrap();
+    for (name, few) in [("x86-64-v3", 4), ("x86-64-v4", 2)] {
+        let m = Machine { l2_bytes: 2 << 20, l3_bytes: 64 << 20, vector_units: 2, ..machine(name) };
+        for n in [1400, 2048] {
+            assert_eq!(tile(&h, &[("I", n), ("K", n)], &m)[0], few, "{name}, {n}");
+        }
+        assert!(tile(&h, &[("I", 512), ("K", 512)], &m)[0] > 4, "{name}");
+        // What all rows share is read again from the second cache.
+        assert!(tile(&h, &[("I", 400), ("K", 100_000)], &m)[0] > 4, "{name}");
+        for (i, k) in [(9, 70), (5, 1), (1, 33)] {
+            holds(&module, &func, &[("I", i), ("K", k)], &m);
+        }
+    }
+}
