@@ -136,6 +136,41 @@ fn attention_is_done_in_blocks_of_rows() {
     }
 }
 
+/// Rows whose elements take functions are few at a time where they come from beyond the second cache, and fill it elsewhere.
+#[test]
+fn few_rows_of_functions_are_on_their_way_at_a_time() {
+    let text = "
+kernel function(x: f32[M, N]) -> (y: f32[M, N]) {
+    var top: f32[M]
+    top[i] = max[j](x[i, j])
+    y[i, j] = exp(x[i, j] - top[i])
+}
+kernel difference(x: f32[M, N]) -> (y: f32[M, N]) {
+    var top: f32[M]
+    top[i] = max[j](x[i, j])
+    y[i, j] = x[i, j] - top[i]
+}
+";
+    let module = crate::support::module(text);
+    let rows = |kernel: &str, (rows, columns): (i64, i64), l2_bytes: u64| {
+        let func = &module.functions[kernel];
+        let at = sizes(&[("M", rows), ("N", columns)]);
+        let h = Homomorphism::of(&module, func, Some("top")).unwrap();
+        let exact = fixed(func, &h.at(&at).unwrap());
+        let m = Machine { l2_bytes, ..machine("x86-64-v3") };
+        let auto = auto(&module, &exact, &at, &Setting { machine: &m, threads: 1, exact: true }).unwrap();
+        same(&module, &exact, &transform(&module, &exact, &auto.strategy, kernel), &at);
+        auto.chains.first().map(|c| c.1)
+    };
+    // Full blocks of about 2048 bytes.
+    for (size, few) in [((60, 40), 6), ((61, 40), 6), ((64, 40), 4), ((16, 600), 1)] {
+        assert_eq!(rows("function", size, 8192), Some(few), "{size:?}");
+        assert!(rows("function", size, 1 << 20) > Some(few), "{size:?}");
+    }
+    // A difference takes no longer than memory.
+    assert!(rows("difference", (60, 40), 8192) > Some(6));
+}
+
 /// Sums over the rows of a map, the map being too large for a cache: added up block by block, behind a named value, and within a batch.
 #[test]
 fn sums_over_rows_are_added_up_block_by_block() {
