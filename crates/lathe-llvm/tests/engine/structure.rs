@@ -118,3 +118,27 @@ fn nests_beside_nests_in_lanes_are_nobodys() {
       for j in 0..64 { 's'[t, i, j]: S[j]! = B[i, j]! + 1.0:f64 } for j in 0..64 { 'b'[t, i, j]: B[i, j]! = S[j]! } }";
     assert!(!lanes(&text(near)));
 }
+
+/// What fills up the end of an array that lanes write belongs to these, if the array is the function's own; others are nests of their own.
+#[test]
+fn filling_up_copies_belongs_to_them() {
+    let text = |array: &str, before: &str, from: &str| {
+        format!(
+            "func f(N, L)(X: inout f32[N], Z: in f32[L], B: inout f32[N]) stage scheduled {{
+               for t in 0..9 {{ {before}
+                 for j in 0..16 vector(16) {{ 'c'[t, j]: {array}[j]! = B[j]! }}
+                 for j in {from}..N {{ 'p'[t, j]: {array}[j]! = 0.0:f32 }}
+                 for j in 0..16 vector(16) {{ 'b'[t, j]: B[j]! = {array}[j]! + 1.0:f32 }}
+               }}
+             }}"
+        )
+    };
+    let options = lathe_engine::Options::default();
+    let is_nobodys = |array: &str, before: &str, from: &str| {
+        emit(&text(array, before, from), "llvm", &options).contains("@llvm.memset")
+    };
+    let local = "alloc S: f32[N]";
+    assert!(is_nobodys("X", "", "L"));
+    assert!(is_nobodys("S", local, "16"));
+    assert!(!is_nobodys("S", local, "L"));
+}
