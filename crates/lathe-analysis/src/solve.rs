@@ -139,7 +139,9 @@ impl Reduced {
     /// Adds constraints; false if they contradict each other evidently.
     pub fn absorb(&mut self, more: &[Con]) -> bool {
         // Numbers too large: leaving a constraint out only enlarges the system.
-        let mut todo = self.all_substituted(more, 0);
+        let mut todo = Vec::with_capacity(more.len() + self.cons.len());
+        todo.extend_from_slice(more);
+        self.substitute_all(&mut todo, 0);
         todo.append(&mut self.cons);
         loop {
             let known = self.defined.len();
@@ -147,7 +149,7 @@ impl Reduced {
                 return false;
             }
             if self.defined.len() > known {
-                todo = self.all_substituted(&todo, known);
+                self.substitute_all(&mut todo, known);
             }
             self.larger |= todo.iter().any(has_least);
             let Some(normal) = normalize(todo) else { return false };
@@ -159,16 +161,11 @@ impl Reduced {
         }
     }
 
-    /// Constraints with the definitions from the given one on put in, as far as their numbers fit.
-    fn all_substituted(&mut self, all: &[Con], from: usize) -> Conj {
-        let mut out = Vec::with_capacity(all.len() + self.cons.len());
-        for con in all {
-            match self.substituted(&con.lin, from) {
-                Some(lin) => out.push(Con { lin, eq: con.eq }),
-                None => self.larger = true,
-            }
-        }
-        out
+    /// Puts the definitions from the given one on into constraints, as far as their numbers fit.
+    fn substitute_all(&mut self, all: &mut Conj, from: usize) {
+        let before = all.len();
+        all.retain_mut(|con| self.substitute(&mut con.lin, from).is_some());
+        self.larger |= all.len() < before;
     }
 
     /// Takes the equalities with a unit coefficient out of the list, as definitions. False: one of
@@ -176,11 +173,11 @@ impl Reduced {
     fn define(&mut self, todo: &mut Conj) -> bool {
         let known = self.defined.len();
         let (eqs, mut rest): (Conj, Conj) = std::mem::take(todo).into_iter().partition(|c| c.eq);
-        for con in eqs {
-            let Some(lin) = self.substituted(&con.lin, known) else {
+        for Con { mut lin, .. } in eqs {
+            if self.substitute(&mut lin, known).is_none() {
                 self.larger = true;
                 continue;
-            };
+            }
             if lin.terms.is_empty() {
                 if lin.constant != 0 {
                     return false;
@@ -196,15 +193,16 @@ impl Reduced {
         true
     }
 
-    /// With the definitions from the given one on put in.
-    fn substituted(&self, lin: &Lin, from: usize) -> Option<Lin> {
-        let mut out = lin.clone();
+    /// Puts the definitions from the given one on in. `None`, and only some of them in, if the numbers do not fit.
+    fn substitute(&self, lin: &mut Lin, from: usize) -> Option<()> {
         for (col, value) in self.defined.get(from..).unwrap_or(&[]) {
-            if out.coefficient(col) != 0 {
-                out = replace(&out, *col, value)?;
+            let k = lin.coefficient(col);
+            if k != 0 {
+                *lin = lin.combine(1, value, k)?;
+                lin.terms.retain(|t| t.0 != *col);
             }
         }
-        Some(out)
+        Some(())
     }
 
     /// The same set over fewer unknowns, for which the first `kept` ones stay.
@@ -212,7 +210,8 @@ impl Reduced {
         let mut out = self.cons.clone();
         for (i, (col, value)) in self.defined.iter().enumerate() {
             if *col < kept {
-                let value = self.substituted(value, i + 1)?;
+                let mut value = value.clone();
+                self.substitute(&mut value, i + 1)?;
                 out.push(Con { lin: Lin::atom(*col).minus(&value)?, eq: true });
             }
         }
@@ -243,14 +242,28 @@ fn definition(lin: &Lin) -> Option<(u32, Lin)> {
     Some((col, value.scaled(-k)?))
 }
 
-fn replace(lin: &Lin, col: u32, value: &Lin) -> Option<Lin> {
-    let k = lin.coefficient(&col);
-    if k == 0 {
-        return Some(lin.clone());
+/// Where constraints with some factors are in a list, found without a copy of these.
+struct Directions(FxHashMap<u64, usize>);
+
+impl Directions {
+    /// The constraint with these factors, or their negatives; or the key of one that would have them.
+    fn of(&self, all: &[Con], terms: &[(u32, i64)], sign: i64) -> Result<usize, u64> {
+        let step = |h: u64, t: &(u32, i64)| {
+            let h = (h ^ u64::from(t.0)).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(23);
+            (h ^ (sign * t.1) as u64).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(23)
+        };
+        let mut key = terms.iter().fold(0xcbf2_9ce4_8422_2325, step);
+        while let Some(&at) = self.0.get(&key) {
+            let known = &all[at].lin.terms;
+            let same = |(a, b): (&(u32, i64), &(u32, i64))| a.0 == b.0 && a.1 == sign * b.1;
+            if known.len() == terms.len() && known.iter().zip(terms).all(same) {
+                return Ok(at);
+            }
+            // Another one has the same hash.
+            key = key.wrapping_add(1);
+        }
+        Err(key)
     }
-    let mut rest = lin.clone();
-    rest.terms.retain(|t| t.0 != col);
-    rest.combine(1, value, k)
 }
 
 /// Whether a number has no negative of 64 bits; [`normalize`] leaves such constraints out.
@@ -261,8 +274,7 @@ pub(crate) fn has_least(c: &Con) -> bool {
 /// Divides by common factors (tightening constants), keeps the tightest of one direction, turns two
 /// opposite inequalities that meet into an equality. `None`: there is no integer point.
 pub(crate) fn normalize(cons: Conj) -> Option<Conj> {
-    let mut seen: FxHashMap<Vec<(u32, i64)>, usize> =
-        FxHashMap::with_capacity_and_hasher(cons.len(), FxBuildHasher);
+    let mut seen = Directions(FxHashMap::with_capacity_and_hasher(cons.len(), FxBuildHasher));
     let mut out: Conj = Vec::with_capacity(cons.len());
     for mut con in cons {
         if con.lin.terms.is_empty() {
@@ -285,12 +297,12 @@ pub(crate) fn normalize(cons: Conj) -> Option<Conj> {
             continue;
         }
         if con.eq && con.lin.terms[0].1 < 0 {
-            let negated = con.lin.terms.iter().map(|t| (t.0, -t.1)).collect();
             let Some(constant) = con.lin.constant.checked_neg() else { continue };
-            con.lin = Lin { terms: negated, constant };
+            con.lin.terms.iter_mut().for_each(|t| t.1 = -t.1);
+            con.lin.constant = constant;
         }
-        match seen.get(&con.lin.terms) {
-            Some(&i) => {
+        match seen.of(&out, &con.lin.terms, 1) {
+            Ok(i) => {
                 let old = &mut out[i];
                 match (old.eq, con.eq) {
                     (true, true) if old.lin.constant != con.lin.constant => return None,
@@ -303,8 +315,8 @@ pub(crate) fn normalize(cons: Conj) -> Option<Conj> {
                     (false, false) => old.lin.constant = old.lin.constant.min(con.lin.constant),
                 }
             }
-            None => {
-                seen.insert(con.lin.terms.clone(), out.len());
+            Err(key) => {
+                seen.0.insert(key, out.len());
                 out.push(con);
             }
         }
@@ -315,8 +327,7 @@ pub(crate) fn normalize(cons: Conj) -> Option<Conj> {
         if dropped[i] {
             continue;
         }
-        let negated: Vec<(u32, i64)> = out[i].lin.terms.iter().map(|t| (t.0, -t.1)).collect();
-        let Some(&j) = seen.get(&negated) else { continue };
+        let Ok(j) = seen.of(&out, &out[i].lin.terms, -1) else { continue };
         if dropped[j] {
             continue;
         }
