@@ -227,6 +227,11 @@ impl Expr {
         Arc::as_ptr(&self.0) as usize
     }
 
+    /// Whether anything else holds the node, too. One that is not shared is met once where the expression around it is.
+    pub(crate) fn is_shared(&self) -> bool {
+        Arc::strong_count(&self.0) > 1
+    }
+
     pub fn as_int(&self) -> Option<i64> {
         match self.kind() {
             ExprKind::Int(v) => Some(*v),
@@ -392,8 +397,8 @@ pub(crate) fn scalar_of(e: &Expr) -> Scalar {
 
 /// Visits every node of an expression, subscripts included, each shared node once.
 pub fn walk_expr(e: &Expr, f: &mut impl FnMut(&Expr)) {
-    fn go(e: &Expr, seen: &mut FxHashSet<usize>, f: &mut impl FnMut(&Expr)) {
-        if seen.insert(e.address()) {
+    fn go(e: &Expr, seen: &mut Seen, f: &mut impl FnMut(&Expr)) {
+        if !e.is_shared() || seen.insert(e.address()) {
             f(e);
             e.for_each_child(&mut |c| go(c, seen, f));
         }
@@ -401,7 +406,33 @@ pub fn walk_expr(e: &Expr, f: &mut impl FnMut(&Expr)) {
     // Most are leaves, which need no table.
     match e.kind() {
         ExprKind::Bool(_) | ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Var(_) => f(e),
-        _ => go(e, &mut FxHashSet::default(), f),
+        _ => go(e, &mut Seen::default(), f),
+    }
+}
+
+/// Addresses of nodes that were visited: the first ones in a list, which is all that most expressions have, and which takes no memory
+/// of its own.
+#[derive(Default)]
+struct Seen {
+    first: [usize; 12],
+    count: usize,
+    rest: FxHashSet<usize>,
+}
+
+impl Seen {
+    /// Whether it was not there before.
+    fn insert(&mut self, address: usize) -> bool {
+        if self.first[..self.count].contains(&address) {
+            return false;
+        }
+        match self.first.get_mut(self.count) {
+            Some(free) => {
+                *free = address;
+                self.count += 1;
+                true
+            }
+            None => self.rest.insert(address),
+        }
     }
 }
 

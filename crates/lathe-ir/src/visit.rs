@@ -73,7 +73,8 @@ pub fn map_exprs(root: &Stmt, f: &mut impl FnMut(&Expr) -> Expr) -> Stmt {
 /// Bottom-up rebuild of an expression, each shared node once.
 pub fn map_expr(e: &Expr, f: &mut impl FnMut(Expr) -> Expr) -> Expr {
     fn go(e: &Expr, memo: &mut FxHashMap<usize, Expr>, f: &mut impl FnMut(Expr) -> Expr) -> Expr {
-        if let Some(done) = memo.get(&e.address()) {
+        let shared = e.is_shared();
+        if let Some(done) = Some(&*memo).filter(|_| shared).and_then(|memo| memo.get(&e.address())) {
             return done.clone();
         }
         let old = e.children();
@@ -84,7 +85,9 @@ pub fn map_expr(e: &Expr, f: &mut impl FnMut(Expr) -> Expr) -> Expr {
         let leaf = |x: &Expr| matches!(x.kind(), ExprKind::Var(_) | ExprKind::Load(_) | ExprKind::Address(_));
         let done = !same && leaf(&out) && !leaf(e);
         let out = if done { out } else { f(out) };
-        memo.insert(e.address(), out.clone());
+        if shared {
+            memo.insert(e.address(), out.clone());
+        }
         out
     }
     go(e, &mut FxHashMap::default(), f)
@@ -117,6 +120,13 @@ pub fn vars_of(e: &Expr) -> HashSet<VarId> {
         }
     });
     out
+}
+
+/// Whether a variable occurs in an expression.
+pub fn mentions(e: &Expr, v: VarId) -> bool {
+    let mut found = false;
+    walk_expr(e, &mut |x| found |= matches!(x.kind(), ExprKind::Var(w) if *w == v));
+    found
 }
 
 /// Every load in an expression, loads in subscripts included.

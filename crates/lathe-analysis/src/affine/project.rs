@@ -5,16 +5,24 @@ use crate::solve::{Answer, Reduced, normalize, solve_from};
 use crate::system::{Col, Con, Conj, Lin};
 use lathe_ir::Expr;
 use lathe_ir::build::{add, index, mul, neg, sub};
-use std::collections::HashMap;
+use std::cell::RefCell;
+use std::collections::{HashMap, VecDeque};
 
 /// Factors beyond this are given up.
 const LARGE: i64 = 1 << 40;
 
+/// So many points are kept that answered a question.
+const POINTS: usize = 16;
+
 /// What holds everywhere.
 pub(super) struct Facts {
     state: Reduced,
+    /// The same as it was said.
+    cons: Conj,
     clauses: Vec<Vec<Conj>>,
     columns: u32,
+    /// Points that were found, the latest one last: it often answers the next question, too.
+    points: RefCell<VecDeque<Vec<i64>>>,
 }
 
 impl Facts {
@@ -23,12 +31,32 @@ impl Facts {
         let mut state = Reduced::default();
         // Surroundings that contradict themselves are never reached: any loops will do.
         state.absorb(&context.cons);
-        Facts { state, clauses: context.clauses.clone(), columns }
+        let (cons, clauses) = (context.cons.clone(), context.clauses.clone());
+        Facts { state, cons, clauses, columns, points: RefCell::default() }
     }
 
     /// These constraints are unsatisfiable.
     pub fn impossible(&self, cons: &[Con]) -> bool {
-        solve_from(&self.state, cons, &self.clauses, self.columns) == Answer::Empty
+        let all = |cons: &[Con], p: &[i64]| cons.iter().all(|c| c.holds(p));
+        let fits = |p: &Vec<i64>| {
+            let one_of = |alternatives: &Vec<Conj>| alternatives.iter().any(|a| all(a, p));
+            all(cons, p) && all(&self.cons, p) && self.clauses.iter().all(one_of)
+        };
+        if self.points.borrow().iter().rev().any(fits) {
+            return false;
+        }
+        match solve_from(&self.state, cons, &self.clauses, self.columns) {
+            Answer::Empty => return true,
+            Answer::Point(p) => {
+                let mut points = self.points.borrow_mut();
+                points.push_back(p);
+                if points.len() > POINTS {
+                    points.pop_front();
+                }
+            }
+            Answer::Unknown => {}
+        }
+        false
     }
 
     pub fn implies(&self, known: &[Con], con: &Con) -> bool {

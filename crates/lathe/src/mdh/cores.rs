@@ -8,7 +8,7 @@ use crate::applied::Version;
 use lathe_ir::visit::{self, Path};
 use lathe_ir::{Executor, Function, Loop, Stmt, StmtKind};
 use lathe_transform::{Arg, Args};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Where less of a function's time is spent waiting for lines of other cores, nothing is changed.
 const LITTLE: f64 = 0.05;
@@ -34,16 +34,14 @@ pub(super) fn placed(set: &Setting, v: Version, sizes: &BTreeMap<String, i64>) -
     if waited < LITTLE * computed {
         return v;
     }
-    let total = |f: &Function| alone(f) + handed(f);
     let all = places(&v.func.body);
     if all.len() > LOOPS {
         return v;
     }
+    let mut times = Times { func: &v.func, all: &all, alone: &alone, handed: &handed, known: HashMap::new() };
     let mut refused = HashSet::new();
     loop {
-        let Some(chosen) = chosen(&v.func, &all, &refused, (computed + waited) * CLEARLY, &total) else {
-            return v;
-        };
+        let Some(chosen) = chosen(&mut times, &refused, (computed + waited) * CLEARLY) else { return v };
         match applied(set, &v.func, &all, &chosen) {
             Ok(made) => return made.after(v),
             // Iterations that depend on each other stay in order.
@@ -74,28 +72,48 @@ pub(super) fn has_threads(s: &Stmt) -> bool {
     super::candidates::has(s, &|s| s.as_loop().is_some_and(|l| l.exec == Executor::Cpu))
 }
 
+/// What a function takes with some of its loops on threads.
+struct Times<'a> {
+    func: &'a Function,
+    all: &'a [Place],
+    alone: &'a dyn Fn(&Function) -> f64,
+    handed: &'a dyn Fn(&Function) -> f64,
+    /// The cycles of each such function, and of these those until lines come from other cores, if anyone asked.
+    known: HashMap<Vec<bool>, (f64, Option<f64>)>,
+}
+
+impl Times<'_> {
+    /// How many cycles the function takes with these loops on threads, if it is fewer than so many.
+    fn below(&mut self, most: f64, state: &[bool]) -> Option<f64> {
+        let (alone, handed) = match self.known.get(state) {
+            Some((alone, handed)) if handed.is_some() || *alone >= most => (*alone, handed.unwrap_or(0.0)),
+            known => {
+                let func = with(self.func, self.all, state);
+                let alone = known.map_or_else(|| (self.alone)(&func), |k| k.0);
+                let handed = (alone < most).then(|| (self.handed)(&func));
+                self.known.insert(state.to_vec(), (alone, handed));
+                (alone, handed.unwrap_or(0.0))
+            }
+        };
+        Some(alone + handed).filter(|all| *all < most)
+    }
+}
+
 /// Which loops run on threads, if that takes the function below so many cycles: from what it has, from none, and from all, one loop
 /// after the other as far as it gains.
-fn chosen(
-    func: &Function,
-    all: &[Place],
-    refused: &HashSet<usize>,
-    most: f64,
-    total: &dyn Fn(&Function) -> f64,
-) -> Option<Vec<bool>> {
+fn chosen(times: &mut Times, refused: &HashSet<usize>, most: f64) -> Option<Vec<bool>> {
+    let all = times.all;
     let now: Vec<bool> = all.iter().map(|p| p.threads).collect();
     let may: Vec<bool> = (0..all.len()).map(|n| all[n].threads || !refused.contains(&n)).collect();
     let mut best = (most, None);
     for (begin, flips) in [(vec![false; all.len()], false), (now, true), (may.clone(), true)] {
         let mut state = begin;
-        let mut cost = total(&with(func, all, &state));
+        let mut cost = times.below(f64::INFINITY, &state)?;
         for n in (0..all.len()).filter(|n| flips && may[*n]) {
             state[n] = !state[n];
-            let other = total(&with(func, all, &state));
-            if other < cost {
-                cost = other;
-            } else {
-                state[n] = !state[n];
+            match times.below(cost, &state) {
+                Some(other) => cost = other,
+                None => state[n] = !state[n],
             }
         }
         if cost < best.0 {
