@@ -3,10 +3,10 @@
 use lathe_ir::interp::evaluate;
 use lathe_ir::layout::LayoutStep;
 use lathe_ir::lower::address;
-use lathe_ir::visit::{map_expr, substitute, vars_of, walk, walk_expr};
+use lathe_ir::visit::{map_expr, mentions, substitute, walk, walk_expr};
 use lathe_ir::{Access, BinOp, BufId, Buffer, Expr, ExprKind, Function, Loop, Param, Stmt, VarId, build};
 use lathe_poly::{Affine, Linear};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// One access to a known buffer.
@@ -18,7 +18,7 @@ pub struct Place {
     /// The subscripts themselves, with what `let` names in place of names.
     pub exprs: Vec<Expr>,
     /// Which variables each of them mentions, for all who ask about one.
-    variables: Vec<HashSet<VarId>>,
+    variables: Vec<Vec<VarId>>,
 }
 
 impl Place {
@@ -30,7 +30,7 @@ impl Place {
             exprs.iter_mut().for_each(|e| *e = substitute(e, &known.lets));
         }
         let subscripts = exprs.iter().map(|e| Affine::of(&counting(e, values))).collect();
-        let variables = exprs.iter().map(vars_of).collect();
+        let variables = exprs.iter().map(variables).collect();
         Some(Place { buffer, subscripts, exprs, variables })
     }
 
@@ -87,11 +87,22 @@ impl Place {
                     -1 if Some(d) == last => found = Along::Before,
                     _ => return Along::Apart,
                 },
-                None => return Along::Apart,
+                None => match steps(&self.exprs[d], v) {
+                    Some(1) if Some(d) == last => found = Along::Next,
+                    Some(-1) if Some(d) == last => found = Along::Before,
+                    _ => return Along::Apart,
+                },
             }
         }
         found
     }
+}
+
+/// The variables of an expression, each once.
+fn variables(e: &Expr) -> Vec<VarId> {
+    let mut out = Vec::new();
+    walk_expr(e, &mut |x| out.extend(x.as_var().filter(|v| !out.contains(v))));
+    out
 }
 
 /// How far neighbours in a variable lie apart.
@@ -144,6 +155,20 @@ impl Known {
         });
         all.growth = growth(f, &all.buffers);
         all
+    }
+
+    /// Whether data say where a loop begins, or ends.
+    pub fn by_data(&self, l: &Loop) -> bool {
+        let reads = |e: &Expr| {
+            let mut found = false;
+            walk_expr(e, &mut |x| {
+                let of = x.as_var().and_then(|v| self.lets.get(&v));
+                found |=
+                    matches!(x.kind(), ExprKind::Load(_)) || of.is_some_and(lathe_ir::expr::touches_memory);
+            });
+            found
+        };
+        reads(&l.lo) || reads(&l.hi)
     }
 }
 
@@ -211,12 +236,26 @@ fn counting(e: &Expr, values: &HashMap<VarId, i64>) -> Expr {
     })
 }
 
+/// How far a subscript moves from one iteration to the next, where something else, such as data that say where a row begins, is the same
+/// for all of them.
+fn steps(e: &Expr, v: VarId) -> Option<i64> {
+    let mut own = 0;
+    for (atom, k) in Linear::of(e).terms {
+        match atom.as_var() {
+            Some(w) if w == v => own += k,
+            _ if mentions(&atom, v) => return None,
+            _ => {}
+        }
+    }
+    Some(own)
+}
+
 /// Whether one of two bounds depends on a variable.
 fn bounded(e: &Expr, v: VarId) -> bool {
     let mut found = false;
     walk_expr(e, &mut |e| {
         let bound = matches!(e.kind(), ExprKind::Binary(BinOp::Max | BinOp::Min, ..));
-        found |= bound && vars_of(e).contains(&v);
+        found |= bound && mentions(e, v);
     });
     found
 }

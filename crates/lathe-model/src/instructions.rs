@@ -82,6 +82,8 @@ struct Bag {
     apart: bool,
     /// Nobody scheduled it, or it is a check of many elements: lanes are made of it where that can be.
     plain: bool,
+    /// An iteration may be the last one, so that what it stores cannot be put off.
+    ends_early: bool,
     /// Buffers in registers that it uses, with the vectors that they take.
     registers: HashMap<BufId, f64>,
     /// Vectors of neighbours in memory that it loads, with how often, and those that it stores, with their lanes.
@@ -219,6 +221,10 @@ impl<'a> Walk<'a> {
         };
         let serial = kind == Kind::Serial;
         let fixed = lathe_poly::constant_trips(l).map(|n| n as f64);
+        if serial && self.known.by_data(l) {
+            // Its end is guessed from how often it ran before, which is one of so many numbers.
+            self.overhead += self.machine.costs.guessed_wrong * times * (1.0 - 1.0 / (trips + 1.0));
+        }
         for (value, weight) in values {
             match value {
                 // Conditions on lanes and unrolled iterations differ; the middle one stands for them.
@@ -237,7 +243,8 @@ impl<'a> Walk<'a> {
                 let plain = self.plain || matches!(l.body.establishes(), Some(Establishes::Checked(_)));
                 let carried = self.carried_by(&l.body, l.binder.id);
                 let apart = plain && reads_its_own(l, self.known, &self.values);
-                let bag = Bag { iterations: inner, plain, carried, apart, ..Bag::default() };
+                let ends_early = has_checks(&l.body);
+                let bag = Bag { iterations: inner, plain, carried, apart, ends_early, ..Bag::default() };
                 let outer = std::mem::replace(&mut self.bag, bag);
                 self.visit(&l.body, inner);
                 self.finish();
@@ -289,8 +296,7 @@ impl<'a> Walk<'a> {
     /// before that loop.
     fn changes(&self, l: &Loop) -> bool {
         let inner = self.path.iter().rev().find(|p| p.kind == Kind::Serial).map(|p| p.var);
-        let reads =
-            |e: &Expr| inner.is_none_or(|v| visit::vars_of(e).contains(&v)) || !visit::loads_of(e).is_empty();
+        let reads = |e: &Expr| inner.is_none_or(|v| visit::mentions(e, v)) || !visit::loads_of(e).is_empty();
         reads(&l.lo) || reads(&l.hi)
     }
 
@@ -341,8 +347,7 @@ impl<'a> Walk<'a> {
         let mut again = false;
         visit::walk(then, &mut |s, _| {
             again |= s.as_store().is_some_and(|st| {
-                let still =
-                    inner.is_some_and(|v| !st.target.indices.iter().any(|e| visit::vars_of(e).contains(&v)));
+                let still = inner.is_some_and(|v| !st.target.indices.iter().any(|e| visit::mentions(e, v)));
                 still && reads.iter().any(|a| a.view == st.target.view && a.indices == st.target.indices)
             });
             !again
@@ -374,7 +379,10 @@ impl<'a> Walk<'a> {
             if let Some(p) = Place::of(&a, self.known, &self.values) {
                 let cost = self.transfer(&p, false);
                 let times = self.executions(&p, times);
-                self.bag.loads += cost * times * masks.1;
+                // A gather has a mask of its own where masks are cheap.
+                let gathers = self.lanes().is_some_and(|l| p.along(l.0) == Along::Apart);
+                let masked = if gathers && self.machine.masks == Masks::Cheap { 1.0 } else { masks.1 };
+                self.bag.loads += cost * times * masked;
                 self.bag.arithmetic += self.moved(&p) * times;
                 if self.neighbours(&p).is_some() {
                     self.bag.loaded.push((p, times));
@@ -566,6 +574,16 @@ impl<'a> Walk<'a> {
         };
         one * self.vectors(ty)
     }
+}
+
+/// Whether an iteration of a loop may end all of it, loops in it apart.
+fn has_checks(body: &Stmt) -> bool {
+    let mut found = false;
+    visit::walk(body, &mut |s, _| {
+        found |= matches!(s.kind(), StmtKind::Check { .. });
+        !found && s.as_loop().is_none_or(|l| !matches!(l.exec, Executor::Serial | Executor::Cpu))
+    });
+    found
 }
 
 /// The expressions whose values a statement computes.

@@ -190,7 +190,14 @@ impl Traffic<'_> {
         self.values.remove(&l.binder.id);
         let fits: Vec<bool> = (0..moved.len()).map(|level| self.fits(&regions, level)).collect();
         let begins = moved_along(l);
+        let by_data = self.known.by_data(l);
         for r in &mut regions {
+            // Where a row of a sparse matrix is, data say: no two are the same.
+            let moves = |s: &Span| s.terms.iter().any(|t| t.0 == l.binder.id);
+            for d in r.dims.iter_mut().filter(|d| by_data && d.as_ref().is_some_and(moves)) {
+                *d = None;
+                r.rows.clear();
+            }
             let buffer = r.buffer.clone();
             let extent =
                 |d: usize| evaluate(&buffer.extents[d], &self.values).map_or(f64::INFINITY, |n| n as f64);

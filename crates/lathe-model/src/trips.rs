@@ -64,7 +64,7 @@ pub(crate) fn typical_of(l: &Loop, lo: i64, hi: i64) -> i64 {
         body = one;
     }
     let diagonal = body.as_loop().is_some_and(|inner| {
-        let told = [&inner.lo, &inner.hi].into_iter().all(|e| vars_of(e).contains(&l.binder.id));
+        let told = [&inner.lo, &inner.hi].into_iter().all(|e| visit::mentions(e, l.binder.id));
         inner.exec == Executor::Cpu && told
     });
     if diagonal { typical(lo, middle.saturating_add(l.step), l.step) } else { middle }

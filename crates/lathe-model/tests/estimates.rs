@@ -600,3 +600,54 @@ fn rows_that_lie_a_power_of_two_apart_share_sets() {
     assert!(cost(2048) > 1.5 * cost(2100), "{} {}", cost(2048), cost(2100));
     assert!(cost(2100) < 1.1 * cost(100), "{} {}", cost(2100), cost(100));
 }
+
+/// Rows of a sparse matrix: where they end, data say, nobody knows before, and they lie one after the other.
+#[test]
+fn rows_whose_ends_are_data_end_by_surprise_and_move_all() {
+    let tree = |from: &str, to: &str| {
+        format!(
+            "func f()(value: in f64[2000000], start: in index[100001], y: out f64[100000]) stage scheduled {{
+               for i in 0..100000 {{ for k in {from}..{to} {{ 'y'[i, k]: y[i]! sum= value[k]? licensed }} }}
+             }}"
+        )
+    };
+    let known = on(&machine(), &tree("i * 20", "i * 20 + 20"), &[]);
+    let data = on(&machine(), &tree("start[i]!", "start[i + 1]!"), &[]);
+    let wrong = (data.overhead - known.overhead) / (1e5 * machine().costs.guessed_wrong);
+    assert!(wrong > 0.9 && wrong < 1.0, "{wrong}");
+    assert!(data.traffic > 0.8 * known.traffic, "{} {}", data.traffic, known.traffic);
+    // Lanes along such a row are neighbours, and not gathered.
+    let lanes = on(
+        &machine(),
+        "func f()(value: in f64[2000000], start: in index[100001], y: out f64[100000]) stage scheduled {
+           for i in 0..100000 {
+             alloc P: f64[8] stack
+             for k in 0..(start[i + 1]! - start[i]! + 7) // 8 {
+               for l in 0..min(8, start[i + 1]! - start[i]! - k * 8) vector(8) {
+                 'p'[i, k, l]: P[l]! sum= value[start[i]! + k * 8 + l]? licensed } }
+             'y'[i]: y[i]! = P[0]!
+           }
+         }",
+        &[],
+    );
+    assert!(lanes.instructions < data.instructions / 3.0, "{} {}", lanes.instructions, data.instructions);
+}
+
+/// Where an iteration may be the last one, others see what it stored; a register is nobody else's.
+#[test]
+fn loops_that_may_end_early_put_off_no_stores() {
+    let tree = |sum: &str, check: &str| {
+        format!(
+            "func f()(A: in f64[1000], at: in index[1000], s: out f64[1]) stage scheduled {{
+               alloc R: f64[1] register
+               for k in 0..1000 {{ {check} 's'[k]: {sum}[0]! sum= A[k]! licensed }}
+               't'[]: s[0]! = R[0]!
+             }}"
+        )
+    };
+    let cost = |sum, check| on(&machine(), &tree(sum, check), &[]).instructions;
+    let check = "check at[k]! < 1000, \"bounds\", \"`at` is too large\"";
+    let waits = 1000.0 * machine().costs.forward;
+    assert!(cost("s", check) > cost("s", "") + 0.9 * waits, "{} {}", cost("s", check), cost("s", ""));
+    assert!(cost("R", check) < cost("R", "") + 0.1 * waits, "{} {}", cost("R", check), cost("R", ""));
+}

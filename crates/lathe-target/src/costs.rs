@@ -68,6 +68,8 @@ costs! {
     pieced = 20.0;
     /// Starting a loop.
     loop_start = 4.0;
+    /// A branch that is guessed wrong.
+    guessed_wrong = 20.0;
     /// Allocating and freeing a buffer.
     buffer = 40.0;
     /// A loop on threads: fork and join.

@@ -15,6 +15,10 @@ impl Walk<'_> {
         let Some(inner) = serial.next() else { return };
         // A tile in memory is stored and loaded again for each update of its elements.
         let (times, forward) = match p.mentions(inner.var) {
+            // Loops that may end early store every time what others see.
+            false if self.bag.ends_early && !matches!(p.buffer.space, Space::Register | Space::Stack) => {
+                (times, self.machine.costs.forward)
+            }
             false => (times, 0.0),
             true if p.buffer.space != Space::Register || self.in_registers(&p) => return,
             true if serial.next().is_none_or(|l| p.mentions(l.var)) => return,

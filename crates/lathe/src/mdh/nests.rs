@@ -113,8 +113,14 @@ fn each(
             Some(found) => Ok(found),
             None => nest(set, &made, &path, sizes, &cost, &mut left),
         };
-        let so_far = found.as_ref().ok().and_then(Option::as_ref).unwrap_or(&made);
-        match (sums::in_registers(set, so_far, &path), found) {
+        let so_far = found.as_ref().ok().and_then(Option::as_ref);
+        let kept = sums::in_registers(set, so_far.unwrap_or(&made), &path);
+        // A schedule of what could be kept in a register as it is written is compared with that.
+        let as_it_is = so_far.and_then(|found| {
+            let least = cost(&kept.as_ref().unwrap_or(found).func);
+            sums::in_registers(set, &made, &path).filter(|m| cost(&m.func) < least)
+        });
+        match (as_it_is.or(kept), found) {
             (Some(next), _) | (None, Ok(Some(next))) => made = next,
             (None, Ok(None)) => {}
             (None, Err(d)) => {

@@ -6,8 +6,9 @@ use lathe_ir::interp::evaluate;
 use lathe_ir::names::{self, Role};
 use lathe_ir::stmt::block::{self, Item};
 use lathe_ir::visit::{self, Path};
-use lathe_ir::{Access, BufId, Executor, Function, Param, Stmt, StmtKind, VarId};
-use lathe_poly::{Affine, Linear};
+use lathe_ir::{Access, BufId, Executor, Function, Param, Space, Stmt, StmtKind, VarId};
+use lathe_poly::{Affine, Linear, constant_trips};
+use lathe_target::Masks;
 use lathe_transform::names::labels_in;
 use lathe_transform::{Arg, Args};
 use std::collections::BTreeMap;
@@ -27,7 +28,15 @@ pub(super) fn in_lanes(set: &Setting, start: &Made, nest: &Path) -> Option<Made>
     found.truncate(LOOPS);
     // From the last one to the first: paths of earlier ones stay what they are.
     for (path, names) in found.into_iter().rev() {
-        made = one(set, &made, &path, &names).unwrap_or(made);
+        let l = visit::at(&made.func.body, &path).and_then(Stmt::as_loop);
+        let by_data = l.is_some_and(|l| [&l.lo, &l.hi].into_iter().any(|e| !visit::loads_of(e).is_empty()));
+        let rest = match by_data {
+            // Of short rows the end is guessed wrong less often where lanes are masked out than where they have a loop.
+            true if set.machine.masks == Masks::Cheap => Rest::Masked,
+            true => Rest::Apart,
+            false => Rest::Parts,
+        };
+        made = one(set, &made, &path, &names, rest).unwrap_or(made);
     }
     (made.steps.len() > start.steps.len()).then_some(made)
 }
@@ -84,7 +93,8 @@ pub(super) fn in_registers(set: &Setting, start: &Made, nest: &Path) -> Option<M
             let stays = |a: &&Access| !a.indices.iter().any(|e| visit::vars_of(e).contains(&l.binder.id));
             let target = s.as_reduce().and_then(|r| r.targets.first()).filter(stays);
             if let (Some(t), Some(label)) = (target, s.label()) {
-                sums.extend(t.view.buffer().map(|b| (b, names::around(label, &l.binder.name))));
+                let own = t.view.buffer().filter(|b| !is_register(&start.func, *b));
+                sums.extend(own.map(|b| (b, names::around(label, &l.binder.name))));
             }
         }
         if checks && !sums.is_empty() {
@@ -103,6 +113,16 @@ pub(super) fn in_registers(set: &Setting, start: &Made, nest: &Path) -> Option<M
         }
     }
     (made.steps.len() > start.steps.len()).then_some(made)
+}
+
+/// Whether a buffer is in registers already.
+fn is_register(func: &Function, id: BufId) -> bool {
+    let mut found = false;
+    visit::walk(&func.body, &mut |s, _| {
+        found |= s.allocated().is_some_and(|b| b.id == id && b.space == Space::Register);
+        !found
+    });
+    found
 }
 
 /// The loop of a nest in blocks for threads, each with partial results of its own, and these in lanes; `None` if the nest
@@ -139,7 +159,7 @@ pub(super) fn on_threads(
         made = step(&made, "privatize", vec![at(array), at(&outer)], Some(&part))?;
         arrays.push(part);
     }
-    made = one(set, &made, nest, &Names { arrays, var: inner, ..names })?;
+    made = one(set, &made, nest, &Names { arrays, var: inner, ..names }, Rest::Parts)?;
     step(&made, "parallel", vec![at(&outer)], None)
 }
 
@@ -227,13 +247,35 @@ fn gathered(a: &Access) -> bool {
     a.indices.iter().any(|e| !visit::loads_of(e).is_empty())
 }
 
-fn one(set: &Setting, start: &Made, path: &Path, names: &Names) -> Option<Made> {
+/// What becomes of iterations that are no whole vector.
+#[derive(Clone, Copy, PartialEq)]
+enum Rest {
+    /// They have a loop of their own, which adds to the partial results.
+    Parts,
+    /// The same, which adds to the element itself in a register: that waits for no vector, nor does a vector wait for it.
+    Apart,
+    /// They are lanes of a last vector, of which others are masked out.
+    Masked,
+}
+
+/// The name of the array that a reduction combines into.
+fn target(func: &Function, label: &str) -> Option<String> {
+    let mut found = None;
+    visit::walk(&func.body, &mut |s, _| {
+        let of = s.as_reduce().filter(|_| s.label().is_some_and(|l| l.as_str() == label));
+        found = found.take().or_else(|| of?.targets.first()?.view.buffer());
+        found.is_none()
+    });
+    array(func, found?)
+}
+
+fn one(set: &Setting, start: &Made, path: &Path, names: &Names, rest: Rest) -> Option<Made> {
     let lanes = set.machine.vector_bytes as i64 / names.bytes;
     if lanes < 2 {
         return None;
     }
     let Names { labels, var, arrays, .. } = names;
-    let parts = lanes * VECTORS;
+    let parts = if rest == Rest::Masked { lanes } else { lanes * VECTORS };
     let own = names::around(&labels[0], var);
     let (outer, inner) = (Role::Outer.of(&own), Role::Inner.of(&own));
     let step = |m: &Made, rule: &str, args: Vec<Arg>, named: &[(&str, &str)]| {
@@ -243,14 +285,27 @@ fn one(set: &Setting, start: &Made, path: &Path, names: &Names) -> Option<Made> 
         m.then(set, path, rule, &all).ok()
     };
     let at = |path: &String| Arg::Path(path.clone());
-    let mut made = step(start, "split", vec![Arg::Path(own), Arg::Int(parts)], &[])?;
+    let (mut made, mut arrays) = (start.clone(), arrays.clone());
+    if rest == Rest::Apart {
+        for array in &arrays {
+            made = step(&made, "accumulate", vec![at(array)], &[("at", &own)])?;
+        }
+        arrays = labels.iter().map(|label| target(&made.func, label)).collect::<Option<_>>()?;
+        arrays.dedup();
+    }
+    made = step(&made, "split", vec![Arg::Path(own), Arg::Int(parts)], &[])?;
+    if rest == Rest::Apart {
+        made = step(&made, "separate", vec![at(&outer)], &[])?;
+    }
     let mut first = Vec::new();
-    for array in arrays {
+    for array in &arrays {
         let before = made.func.clone();
         made = step(&made, "factor", vec![at(array), at(&inner)], &[("at", &outer), ("combine", "tree")])?;
         first.extend(first_values(&before, &made.func).into_iter().map(|l| names::dimension(l, 0)));
     }
-    made = step(&made, "separate", vec![at(&outer)], &[]).unwrap_or(made);
+    if rest == Rest::Parts {
+        made = step(&made, "separate", vec![at(&outer)], &[]).unwrap_or(made);
+    }
     made = step(&made, "vectorize", vec![at(&inner), Arg::Int(lanes)], &[])?;
     // What follows makes it faster where it can be done.
     let mut more = |rule: &str, path: String, number: Option<i64>| {
@@ -259,10 +314,12 @@ fn one(set: &Setting, start: &Made, path: &Path, names: &Names) -> Option<Made> 
             made = next;
         }
     };
-    let rest = Role::Rest.of(&inner);
     more("unroll", Role::Outer.of(&inner), None);
-    more("vectorize", rest.clone(), Some(lanes));
-    more("unroll", Role::Outer.of(rest), None);
+    if rest == Rest::Parts {
+        let rest = Role::Rest.of(&inner);
+        more("vectorize", rest.clone(), Some(lanes));
+        more("unroll", Role::Outer.of(rest), None);
+    }
     for first in first {
         more("vectorize", first.clone(), Some(lanes));
         more("unroll", Role::Outer.of(first), None);
@@ -275,7 +332,25 @@ fn one(set: &Setting, start: &Made, path: &Path, names: &Names) -> Option<Made> 
         }
         more("fma", label.clone(), None);
     }
-    Some(made)
+    Some(if rest == Rest::Parts { made } else { written_out(set, made, path) })
+}
+
+/// The nest with its loops of one iteration written out, which keep what they index from registers: rows may be as short as they are.
+fn written_out(set: &Setting, mut made: Made, nest: &Path) -> Made {
+    let mut once = Vec::new();
+    if let Some(s) = visit::at(&made.func.body, nest) {
+        visit::walk(s, &mut |s, _| {
+            let l = s.as_loop().filter(|l| l.exec == Executor::Serial && constant_trips(l) == Some(1));
+            once.extend(l.map(|l| l.binder.name.to_string()));
+            true
+        });
+    }
+    for name in once {
+        let mut args = Args::default();
+        args.push(None, Arg::Path(name));
+        made = made.then(set, nest, "unroll", &args).unwrap_or(made);
+    }
+    made
 }
 
 /// The labels of the statements that give partial results their first values.
