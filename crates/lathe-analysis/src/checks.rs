@@ -55,6 +55,15 @@ pub(crate) struct Needed {
     places: Places,
 }
 
+/// What must hold for a condition to hold: the operands of its `and`s.
+fn parts(cond: &Expr) -> Vec<&Expr> {
+    if let ExprKind::Binary(BinOp::And, a, b) = cond.kind() {
+        [parts(a), parts(b)].concat()
+    } else {
+        vec![cond]
+    }
+}
+
 impl Needed {
     fn new(under: &Expr, ask: Ask, code: &'static str, message: String) -> Needed {
         Needed { under: under.clone(), ask, code, message, places: Places::none() }
@@ -113,8 +122,8 @@ impl Needed {
             inner.learn(&self.under, true);
             self.asked(&inner)
         };
-        if always {
-            return ask;
+        if always || parts(&ask).iter().all(|a| parts(&self.under).contains(a)) {
+            return if always { ask } else { boolean(true) };
         }
         // A condition that has no value fails by a check of its own.
         let under = match fits::condition(&self.under, ranges) {

@@ -180,7 +180,7 @@ pub(crate) fn same_header((old, was): (&Leaf, &Place), (new, now): (&Leaf, &Plac
     let mut meant = HashSet::new();
     before == after
         && old.instance == new.instance
-        && before.iter().all(|e| same_meaning(e, old, new, &mut meant))
+        && (same_iteration(old, new) || before.iter().all(|e| same_meaning(e, old, new, &mut meant)))
 }
 
 /// Whether the variables of an expression have the same values in executions of the same instance of two leaves: they come

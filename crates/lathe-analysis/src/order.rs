@@ -50,14 +50,46 @@ fn compare(env: &Env, before: &Stmt, after: &Stmt, proof: &mut OrderProof) -> Re
     if written.is_empty() {
         return Ok(());
     }
-    let mut conflicting = written.clone();
+    let kept = kept_locals(before, after);
+    let mut conflicting: HashSet<BufId> = written.difference(&kept).copied().collect();
     // A buffer that may overlap a written one conflicts with it.
     for (a, b) in aliases(env) {
         if written.contains(&a) {
             conflicting.insert(b);
         }
     }
-    compare_of(env, (before, after), &conflicting, &conflicting, proof)
+    compare_of(env, (before, after), &conflicting, &written, proof)
+}
+
+/// The buffers that are allocated within both trees by one statement, which stays as it is: each time it runs, it has a buffer of its own,
+/// that nothing else touches, and touches it in the same order as before.
+fn kept_locals(before: &Stmt, after: &Stmt) -> HashSet<BufId> {
+    let of = |root: &Stmt| {
+        let mut out: HashMap<BufId, Stmt> = HashMap::new();
+        let mut several = HashSet::new();
+        lathe_ir::visit::walk(root, &mut |s, _| {
+            if let Some(b) = s.allocated()
+                && out.insert(b.id, s.clone()).is_some()
+            {
+                several.insert(b.id);
+            }
+            true
+        });
+        out.retain(|id, _| !several.contains(id));
+        out
+    };
+    let (old, new) = (of(before), of(after));
+    let in_order = |s: &Stmt| {
+        let mut fits = true;
+        lathe_ir::visit::walk(s, &mut |s, _| {
+            fits &= s.as_loop().is_none_or(|l| l.exec.is_ordered());
+            fits &= !matches!(s.kind(), StmtKind::Atomic(_));
+            fits
+        });
+        fits
+    };
+    let is_kept = |(id, s): (&BufId, &Stmt)| (new.get(id) == Some(s) && in_order(s)).then_some(*id);
+    old.iter().filter_map(is_kept).collect()
 }
 
 /// The check of one changed subtree, for accesses to some buffers.

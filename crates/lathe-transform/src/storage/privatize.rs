@@ -131,10 +131,12 @@ struct Job<'a> {
     inner: Path,
 }
 
-/// The one reduction into the array within a statement.
+/// The reductions into the array within a statement, all by one operator.
 struct Reduction {
     op: ReduceOp,
+    /// Of the first one, and of all.
     label: Label,
+    labels: Vec<Label>,
     /// Buffers of the targets, in the operator's order.
     targets: Vec<BufId>,
     /// Accesses of the targets, all reductions of the statement.
@@ -216,7 +218,8 @@ impl Job<'_> {
                 f.map_or(&places, |f| &f.access.places),
             )
         })?;
-        Ok(Reduction { op: first.op.clone(), label: first.label.clone(), targets, found, places })
+        let labels = all.iter().map(|r| r.label.clone()).collect();
+        Ok(Reduction { op: first.op.clone(), label: first.label.clone(), labels, targets, found, places })
     }
 
     /// Whether what a statement reads of the targets are other elements than those that it combines into.
@@ -472,7 +475,7 @@ impl Job<'_> {
             work.decide_at(target, claim, "privatize before `parallel`")?;
         }
         relied.iter().for_each(|l| work.relies_on(l));
-        work.changes_rounding(&label);
+        r.labels.iter().for_each(|l| work.changes_rounding(l.as_str()));
         if self.first.is_some() {
             work.oblige(Obligation::by_rule(Claim::PartsBegin { label }));
         }
