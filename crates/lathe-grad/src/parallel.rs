@@ -12,7 +12,7 @@ use lathe_diagnostics::{Diagnostic, Places};
 use lathe_ir::build::sub;
 use lathe_ir::interp::evaluate;
 use lathe_ir::visit::{self, Path, loads_of, vars_of};
-use lathe_ir::{Access, BufId, Function, Loop, Module, Reduce, ReduceOp, Stmt, StmtKind, VarId};
+use lathe_ir::{Access, BufId, Executor, Function, Loop, Module, Reduce, ReduceOp, Stmt, StmtKind, VarId};
 use lathe_poly::Linear;
 use lathe_strategy::Evidence;
 use lathe_transform::rule::Cursor;
@@ -80,7 +80,22 @@ pub fn in_threads(
     for v in outermost(&b.now.func.body) {
         b.nest(v);
     }
+    if deterministic {
+        b.now.func.body = in_order(&b.now.func.body);
+    }
     Ok(b.now)
+}
+
+/// The statements of a function with those that add up outside of threads in their order: a schedule that is chosen later must not have them
+/// add up by the number of threads.
+fn in_order(s: &Stmt) -> Stmt {
+    if s.as_loop().is_some_and(|l| l.exec == Executor::Cpu) {
+        return s.clone();
+    }
+    if let Some(r) = s.as_reduce() {
+        return s.with_kind(StmtKind::Reduce(Reduce { licence: false, ..r.clone() }));
+    }
+    s.with_children(s.children().map(in_order).collect())
 }
 
 struct Builder<'a> {

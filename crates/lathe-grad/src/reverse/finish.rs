@@ -240,10 +240,11 @@ fn sums_a_box(c: &Compute) -> bool {
         && c.targets[0].indices.iter().all(|i| i.as_var().is_some_and(free))
 }
 
-/// `T += v` as `T = T + v`.
+/// `T += v` as `T = T + v`. Where data choose the elements, it stays what threads may add to copies.
 fn mapped(s: &Stmt) -> Option<Stmt> {
     let c = s.as_compute().filter(|c| is_update(c))?;
-    let plain = c.dims.iter().all(|d| d.combine == Combine::Concat) && !c.dims.is_empty();
+    let by_data = c.targets[0].indices.iter().any(|e| !loads_of(e).is_empty());
+    let plain = c.dims.iter().all(|d| d.combine == Combine::Concat) && !c.dims.is_empty() && !by_data;
     let values = vec![add(load(c.targets[0].clone()), c.values[0].clone())];
     plain.then(|| s.with_kind(StmtKind::Compute(Compute { values, update: None, ..c.clone() })))
 }

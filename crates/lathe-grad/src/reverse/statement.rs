@@ -128,8 +128,9 @@ impl Reverse<'_> {
         let Some(b) = target.view.buffer() else { return false };
         let given =
             self.func.params.iter().any(|p| p.mode == Mode::InOut && p.array().is_some_and(|a| a.id == b));
-        let alone =
-            self.writes.get(&b).is_some_and(|all| all.iter().all(|w| w.site.id == l.site.id && !w.adds));
+        let alone = self.writes.get(&b).is_some_and(|all| {
+            all.iter().all(|w| !w.adds && w.site.id == l.site.id || apart(&w.access, target))
+        });
         let loops = l.site.loops_in(self.scope_of.get(&b).copied().unwrap_or(0)).iter().map(|l| l.binder.id);
         let vars: Vec<VarId> = loops.chain(l.stmt.binders().into_iter().map(|b| b.0.id)).collect();
         let reduced: Vec<VarId> = match l.stmt.as_compute() {
@@ -140,4 +141,10 @@ impl Reverse<'_> {
         let several = l.writes().iter().filter(|w| w.0.view.buffer() == Some(b)).count() != 1;
         !given && alone && !several && determines(&target.indices, &vars)
     }
+}
+
+/// Whether two accesses of one array never meet: a subscript is a number in both, and another one.
+fn apart(a: &Access, b: &Access) -> bool {
+    let differ = |(x, y): (&Expr, &Expr)| x.as_int().zip(y.as_int()).is_some_and(|(x, y)| x != y);
+    a.view == b.view && a.indices.iter().zip(&b.indices).any(differ)
 }

@@ -9,7 +9,7 @@ use lathe_grad::parallel::{How, in_threads};
 use lathe_grad::{Accumulation, Mode, Request, codes, differentiate};
 use lathe_ir::interp::{self, ArrayValue, Options, Order};
 use lathe_ir::text::print_function;
-use lathe_ir::{Function, Module, Scalar};
+use lathe_ir::{Executor, Function, Module, Scalar, Stmt};
 use std::collections::HashMap;
 
 /// Index notation that maps; a sum of all; a gather, whose adjoint scatters; loops that carry a value, in a loop.
@@ -129,6 +129,7 @@ fn cotangents_add_up_in_threads() {
                     assert_eq!(made.accumulation, wanted, "{name} {how:?}");
                 }
                 assert!(!deterministic || made.accumulation.atomic == 0, "{name}");
+                assert!(!deterministic || !may_move(&made.func.body), "{name} {how:?}");
                 for at in &inputs {
                     let usual = run(&m, &d, at, Order::Reference);
                     let first = run(&m, &made.func, at, Order::Reference);
@@ -145,6 +146,12 @@ fn cotangents_add_up_in_threads() {
             }
         }
     }
+}
+
+/// Whether something outside of threads may be added up in another order.
+fn may_move(s: &Stmt) -> bool {
+    let threads = s.as_loop().is_some_and(|l| l.exec == Executor::Cpu);
+    !threads && (s.as_reduce().is_some_and(|r| r.licence) || s.children().any(may_move))
 }
 
 /// Copies are made of what is known to be small.
