@@ -2,7 +2,7 @@
 
 use super::setting::Setting;
 use lathe_ir::visit::{self, Path};
-use lathe_ir::{Access, Function, Stmt};
+use lathe_ir::{Access, Function, Stmt, StmtKind};
 use lathe_transform::{Arg, Args};
 use std::collections::HashSet;
 
@@ -191,4 +191,9 @@ pub(super) fn has(s: &Stmt, what: &dyn Fn(&Stmt) -> bool) -> bool {
         !found
     });
     found
+}
+
+/// Whether a statement is a loop, of whatever kind.
+pub(super) fn repeats(s: &Stmt) -> bool {
+    s.as_loop().is_some() || matches!(s.kind(), StmtKind::While { .. })
 }

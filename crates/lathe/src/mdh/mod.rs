@@ -9,6 +9,8 @@ use lathe_ir::Function;
 
 mod affine;
 mod any;
+mod arrays;
+mod batches;
 mod blocked;
 mod call;
 mod calls;
@@ -31,6 +33,7 @@ mod pivots;
 mod raise;
 mod recurrences;
 mod reductions;
+mod scatters;
 mod setting;
 mod siblings;
 mod space;

@@ -2,21 +2,21 @@
 //! fastest, or stays as it is.
 
 use super::affine::{CHECK, WITH_THREADS, affine, fused};
-use super::candidates::{STEPS, Word, arguments, has, in_time, reduces};
+use super::arrays::{LARGE, bytes};
+use super::candidates::{STEPS, Word, arguments, has, in_time, reduces, repeats};
 use super::made::{Cost, Costs, Made, label};
 use super::setting::Setting;
-use super::{blocked, columns, interior, layouts, neighbours, pivots, recurrences, sums};
+use super::{blocked, columns, interior, layouts, neighbours, pivots, recurrences, scatters, sums};
 use crate::applied::Version;
 use crate::parallel::each_in_turn;
 use lathe_diagnostics::Diagnostic;
-use lathe_ir::interp::evaluate;
 use lathe_ir::names::Role;
 use lathe_ir::visit::{self, Path};
 use lathe_ir::{BufId, Buffer, Function, Param, Stmt, StmtKind, VarId};
 use lathe_runtime::Engine;
 use lathe_transform::names::labels_in;
 use lathe_transform::{Arg, Args, Cursor};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 /// A schedule must be so much better than the loops as they are: where something is reduced, and elsewhere, where the
@@ -39,8 +39,6 @@ const BLOCKS: [i64; 2] = [64, 128];
 const LEAST: i64 = 192;
 /// Bytes of a row of a tile of time steps, where there are several: those that an element follows from are in the first cache.
 const ROW: i64 = 4 << 10;
-/// Arrays of time steps are large that are so many times as large as the second cache.
-const LARGE: i64 = 2;
 
 /// What a search asks for of a nest: nothing, the nest as it is, or with a schedule.
 pub(super) type Asked<'a> =
@@ -271,6 +269,7 @@ fn best(
             lanes_beside(together.map(|made| sums::in_lanes(set, &made, path).unwrap_or(made)))
         }),
         Box::new(|| ways(sums::on_threads(set, whole, path, sizes))),
+        Box::new(|| ways(scatters::on_threads(set, whole, path, sizes, (rest, cost)))),
         Box::new(|| ways(rows(set, whole, path, cost))),
         Box::new(|| of_all_loops(set, whole, path, sizes, (least, rest), cost)),
     ];
@@ -396,11 +395,6 @@ fn rows(set: &Setting, whole: &Made, path: &Path, cost: Cost) -> Vec<Made> {
     lanes.into_iter().chain(inner).filter_map(on_threads).collect()
 }
 
-/// Whether a statement is a loop, of whatever kind.
-fn repeats(s: &Stmt) -> bool {
-    s.as_loop().is_some() || matches!(s.kind(), StmtKind::While { .. })
-}
-
 pub(super) fn large(set: &Setting, made: &Made, path: &Path, sizes: &BTreeMap<String, i64>) -> bool {
     touched(&made.func, path, sizes) > LARGE.saturating_mul(set.machine.l2_bytes as i64)
 }
@@ -517,16 +511,6 @@ pub(super) fn takes_no_more(func: &Function, than: &Function, sizes: &BTreeMap<S
         total
     };
     all(func) <= all(than).saturating_add(EXPANDED)
-}
-
-/// How many bytes a buffer takes.
-pub(super) fn bytes(func: &Function, sizes: &BTreeMap<String, i64>) -> impl Fn(&Buffer) -> i64 + use<> {
-    let values: HashMap<_, _> =
-        func.sizes.iter().filter_map(|b| Some((b.id, *sizes.get(&*b.name)?))).collect();
-    move |b| {
-        let cells = b.extents.iter().map(|e| evaluate(e, &values).unwrap_or(i64::MAX));
-        cells.fold(b.elem.bytes() as i64, i64::saturating_mul)
-    }
 }
 
 /// Bytes of all arrays that a nest touches.

@@ -1,13 +1,14 @@
 //! Sums, extrema and the like over one array: loops of their own read it from memory once each; fused, once together. So do products of
 //! one matrix with vectors on both sides, row by row.
 
+use super::arrays::bytes;
 use super::layouts::exchanged;
-use super::made::Made;
-use super::nests::bytes;
+use super::made::{Costs, Made};
 use super::setting::Setting;
+use lathe_ir::interp::evaluate;
 use lathe_ir::names::{self, Role};
 use lathe_ir::visit::{self, Path};
-use lathe_ir::{BufId, Buffer, Combine, Compute, Function, Param};
+use lathe_ir::{BufId, Buffer, Combine, Compute, Dim, Function, Param};
 use lathe_transform::{Arg, Args};
 use std::collections::{BTreeMap, HashSet};
 
@@ -23,8 +24,17 @@ pub(super) fn fused(set: &Setting, sizes: &BTreeMap<String, i64>) -> Option<Made
 
 /// The function with the loops over rows of two products of one matrix fused, one that sums over rows and one that sums over columns, where
 /// the first cache does not hold the matrix: each row is read from the second one, or from memory, once. What is computed for each
-/// row between the two, from the first one's results for the second one, is fused, too. None, if there are none.
+/// row between the two, from the first one's results for the second one, is fused, too. Threads take parts of the rows, if the model expects a
+/// gain. None, if there are none.
 pub(super) fn by_rows(set: &Setting, sizes: &BTreeMap<String, i64>) -> Option<Made> {
+    let costs = Costs::new(sizes, set.machine);
+    let alone = rows(set, sizes, false)?;
+    let shared = (set.machine.threads > 1).then(|| rows(set, sizes, true)).flatten();
+    let better = |m: &Made| costs.of(&m.func) < costs.of(&alone.func);
+    Some(shared.filter(better).unwrap_or(alone))
+}
+
+fn rows(set: &Setting, sizes: &BTreeMap<String, i64>, threads: bool) -> Option<Made> {
     let large = larger(set, sizes, set.machine.l1_bytes);
     let (mut found, mut maps): (Vec<(BufId, Compute, usize)>, _) = (Vec::new(), Vec::new());
     visit::walk(&set.func.body, &mut |s, _| {
@@ -47,8 +57,9 @@ pub(super) fn by_rows(set: &Setting, sizes: &BTreeMap<String, i64>) -> Option<Ma
             let between = maps.iter().filter(|(k, _)| (n + 1..=m).contains(k)).map(|(_, c)| c);
             let between = linking(&first.1, &o.1, between.filter(|c| range_of(&c.dims[0]) == range(first)));
             let (first, second) = ((&first.1, first.2), (&o.1, o.2));
-            let at_once = between.is_empty().then(|| both(set, &made, first, &between, second, true));
-            at_once.flatten().or_else(|| both(set, &made, first, &between, second, false))
+            let shared = if threads { Some(trips(&made.func, sizes, &first.0.dims[first.1])?) } else { None };
+            let how = |at_once| both(set, &made, first, &between, second, (at_once, shared));
+            between.is_empty().then(|| how(true)).flatten().or_else(|| how(false))
         });
         made = next.unwrap_or(made);
     }
@@ -104,18 +115,32 @@ fn linking<'a>(
 
 /// Rows of a block: so many vectors of partial sums stay in registers while the columns run by.
 const ROWS: i64 = 8;
+/// The fewest blocks of a thread.
+const FEWEST: i64 = 8;
+
+/// How often a dimension runs.
+fn trips(func: &Function, sizes: &BTreeMap<String, i64>, d: &Dim) -> Option<i64> {
+    let known = func.sizes.iter().filter_map(|b| Some((b.id, *sizes.get(&*b.name)?))).collect();
+    evaluate(&d.hi, &known)?.checked_sub(evaluate(&d.lo, &known)?)
+}
+
+/// Blocks of rows of a thread; `None` if there are few.
+fn part(set: &Setting, blocks: i64) -> Option<i64> {
+    let threads = set.machine.threads as i64;
+    (blocks >= FEWEST * threads).then(|| blocks / threads + 1)
+}
 
 /// One loop over blocks of rows for two computes. Each takes such a block from memory or the second cache, vector by vector along
 /// its rows; both take a vector `at_once`, where neither needs the other one's results. Then every row has three vectors that stay in
 /// registers: its elements, its partial sums, and its factor. (bicg's 1900 by 2100, with 4 rows and AVX2, 8 and AVX-512: 0.93 and 0.85 of
-/// the time of two loops.)
+/// the time of two loops.) Of so many rows in all, each thread takes a part, and sums over rows into an array of its own.
 fn both(
     set: &Setting,
     start: &Made,
     first: (&Compute, usize),
     between: &[&Compute],
     second: (&Compute, usize),
-    at_once: bool,
+    (at_once, shared): (bool, Option<i64>),
 ) -> Option<Made> {
     let most = if at_once { set.machine.vector_registers as i64 / 4 } else { ROWS };
     let block = ROWS.min(most).max(1);
@@ -174,8 +199,22 @@ fn both(
         let columns = [first, second].map(|(c, rows)| path(&Role::Outer.of(name(c, 1 - rows))));
         made = step(&made, "fuse", columns.to_vec(), &[])?;
     }
+    let mut blocks = rows[0].clone();
+    if let Some(rows) = shared {
+        let part = part(set, rows / block)?;
+        made = step(&made, "split", vec![path(&blocks), Arg::Int(part)], &[])?;
+        let outer = Role::Outer.of(&blocks);
+        for (c, _) in [first, second].iter().filter(|(c, n)| matches!(c.dims[*n].combine, Combine::Reduce(_)))
+        {
+            let array = super::sums::array(&made.func, c.targets.first()?.view.buffer()?)?;
+            let own = Role::Cores.numbered(&array, 1);
+            made = step(&made, "privatize", vec![path(&array), path(&outer)], &[("name", &own)])?;
+        }
+        made = step(&made, "parallel", vec![path(&outer)], &[])?;
+        blocks = Role::Inner.of(&blocks);
+    }
     // What follows makes it faster where it can be done.
-    made = step(&made, "separate", vec![path(&rows[0])], &[]).unwrap_or(made);
+    made = step(&made, "separate", vec![path(&blocks)], &[]).unwrap_or(made);
     for (row, label) in unrolled {
         made = step(&made, "unroll", vec![path(&row)], &[]).unwrap_or(made);
         made = step(&made, "fma", vec![path(&label)], &[]).unwrap_or(made);

@@ -74,7 +74,7 @@ fn arguments(first: &str, second: Option<Arg>) -> Args {
 
 /// Local arrays that the second cache does not hold, in the order of the text, with the bytes of a row.
 fn between(set: &Setting, func: &Function, sizes: &BTreeMap<String, i64>) -> Vec<(String, i64)> {
-    let bytes = nests::bytes(func, sizes);
+    let bytes = super::arrays::bytes(func, sizes);
     let known = func.sizes.iter().filter_map(|b| Some((b.id, *sizes.get(&*b.name)?))).collect();
     let mut out = Vec::new();
     visit::walk(&func.body, &mut |s, _| {

@@ -9,7 +9,7 @@ use super::made::Made;
 use super::setting::{Setting, Wanted, labels};
 use super::space::FreeSpace;
 use super::{DEFAULT_MODEL, STEP};
-use super::{cores, mapped, nests, raise, reductions};
+use super::{batches, cores, mapped, nests, raise, reductions};
 use crate::applied::{Form, Progress, Version, on_loops};
 use crate::parallel::each_in_turn;
 use crate::schedule::specialize;
@@ -149,6 +149,7 @@ pub(super) fn best(
     } else if asked.cores {
         v = cores::placed(set, v, sizes);
     }
+    v = batches::fused(set, v, sizes);
     if v.taken.is_nothing() {
         v.notes.extend(reductions::hints(set));
     }
