@@ -24,6 +24,16 @@ const BEYOND: usize = 18;
 /// Points of the largest compute, about.
 const POINTS: f64 = 4e9;
 
+/// Elements of the largest array of those that no cache holds, and points of a compute with them, at most.
+const FAR: f64 = (1u64 << 26) as f64;
+const LONGEST: f64 = (1u64 << 36) as f64;
+
+/// Of sizes whose arrays are so many times as large as those of others, there are some between them.
+const APART: f64 = 4096.0;
+
+/// Points from the examples to sizes whose arrays no cache holds.
+const FAR_POINTS: u32 = 8;
+
 /// A value for every size of a function: those that are given, and for the others large ones, such that every extent
 /// of every compute is large, as far as they allow it.
 pub fn examples(module: &Module, func: &Function, given: &BTreeMap<String, i64>) -> BTreeMap<String, i64> {
@@ -37,12 +47,43 @@ pub fn examples(module: &Module, func: &Function, given: &BTreeMap<String, i64>)
         };
         func.sizes.iter().map(one).collect()
     };
-    let points = |sizes: &BTreeMap<String, i64>| {
-        let all = read.iter().filter_map(|h| h.at(sizes).ok());
-        all.map(|s| s.extents.iter().map(|n| *n as f64).product()).fold(0.0, f64::max)
-    };
-    let fits = LARGE.iter().map(|n| with(*n)).find(|s| points(s) <= POINTS);
+    let fits = LARGE.iter().map(|n| with(*n)).find(|s| points(&read, s) <= POINTS);
     fits.unwrap_or_else(|| with(LARGE[LARGE.len() - 1]))
+}
+
+/// Larger sizes than the [`examples`]: those whose largest array no cache holds, so that what is stored passes by the caches
+/// and sums run in blocks, as far as a call with them ends soon; and some between these, where they are far apart.
+pub fn far(module: &Module, func: &Function, given: &BTreeMap<String, i64>) -> Vec<BTreeMap<String, i64>> {
+    let (read, large) = (computes(module, func), examples(module, func, given));
+    let windows = windows(module, func);
+    let with = |size: &dyn Fn(i64) -> i64| -> BTreeMap<String, i64> {
+        let free = |name: &String| !given.contains_key(name) && !windows.contains(name);
+        large.iter().map(|(name, v)| (name.clone(), if free(name) { size(*v) } else { *v })).collect()
+    };
+    let elements = |sizes: &BTreeMap<String, i64>| {
+        let at: HashMap<VarId, i64> =
+            func.sizes.iter().filter_map(|b| Some((b.id, *sizes.get(&*b.name)?))).collect();
+        let one = |b: &lathe_ir::Buffer| {
+            let extents = b.extents.iter().map(|x| evaluate(x, &at).map(|n| n as f64));
+            extents.product::<Option<f64>>()
+        };
+        func.params.iter().filter_map(|p| p.array()).filter_map(|b| one(b)).fold(0.0, f64::max)
+    };
+    let fits = |s: &i64| {
+        let sizes = with(&|v| v.max(*s));
+        elements(&sizes) <= FAR && points(&read, &sizes) <= LONGEST
+    };
+    let Some(size) = (0..=26).rev().map(|e| 1 << e).find(fits) else { return Vec::new() };
+    let far = with(&|v| v.max(size));
+    let between = with(&|v| power(((v as f64) * (v.max(size) as f64)).sqrt() as i64));
+    let apart = elements(&far) / elements(&large) > APART;
+    [far].into_iter().chain(apart.then_some(between)).filter(|s| *s != large).collect()
+}
+
+/// Points of the largest compute.
+fn points(all: &[Homomorphism], sizes: &BTreeMap<String, i64>) -> f64 {
+    let all = all.iter().filter_map(|h| h.at(sizes).ok());
+    all.map(|s| s.extents.iter().map(|n| *n as f64).product()).fold(0.0, f64::max)
 }
 
 fn computes(module: &Module, func: &Function) -> Vec<Homomorphism> {
@@ -60,33 +101,63 @@ pub fn windows(module: &Module, func: &Function) -> Vec<String> {
 /// four times them, and some up to four times them that multiply to as much, though a few of them may be small. Sizes that
 /// are given stay. The points of a Halton sequence (Halton 1960): evenly spread in every dimension, and always the same.
 pub fn spread(module: &Module, func: &Function, given: &BTreeMap<String, i64>) -> Vec<BTreeMap<String, i64>> {
-    const BASES: [u32; 8] = [2, 3, 5, 7, 11, 13, 17, 19];
     let most = examples(module, func, given);
     let windows = windows(module, func);
-    let at = |n: u32, range: &dyn Fn(i64) -> (i64, i64)| -> BTreeMap<String, i64> {
-        let mut bases = BASES.iter().cycle();
-        let mut one = |(name, most): (&String, &i64)| {
-            let base = *bases.next().unwrap_or(&2);
-            let (from, to) = if windows.contains(name) { (1, WINDOWS) } else { range(*most) };
-            let part = |of: f64| from as f64 * ((to as f64 + 1.0) / from as f64).powf(of);
-            (name.clone(), given.get(name).copied().unwrap_or(part(halton(n, base)) as i64))
-        };
-        most.iter().map(&mut one).collect()
+    let at = |n: u32, range: &dyn Fn(i64) -> (i64, i64)| {
+        point(n, &most, given, &windows, &|name| range(most[name]))
     };
     let (eighth, four) = (|most: i64| (most / 8).max(1), |most: i64| most * 4);
     let product = |sizes: &BTreeMap<String, i64>| sizes.values().map(|v| *v as f64).product::<f64>();
-    let free = |name: &String| !given.contains_key(name) && !windows.contains(name);
     let least = product(&at(0, &|most| (eighth(most), four(most))));
     let all = (1..=SPREAD).map(|n| at(n, &|most| (1, most)));
     let large = (1..).map(|n| at(n, &|most| (eighth(most), four(most)))).take(BEYOND);
     let thin = (1..).map(|n| at(n, &|most| (1, four(most))));
     let much = thin.take(16 * BEYOND).filter(move |s| product(s) >= least);
-    // Every other one of those that take the most time has the sizes that most arrays have.
-    let usual = |(n, s): (usize, BTreeMap<String, i64>)| match n % 2 {
+    all.chain(usual(large.chain(much.take(BEYOND)), given, &windows)).collect()
+}
+
+/// Sizes from the [`examples`] to those that are [`far`].
+pub fn spread_far(
+    module: &Module,
+    func: &Function,
+    given: &BTreeMap<String, i64>,
+) -> Vec<BTreeMap<String, i64>> {
+    let (most, windows) = (examples(module, func, given), windows(module, func));
+    let Some(far) = far(module, func, given).into_iter().next() else { return Vec::new() };
+    let at = |n| point(n, &far, given, &windows, &|name| (most[name], far[name]));
+    usual((1..=FAR_POINTS).map(at), given, &windows).collect()
+}
+
+/// A point of the sequence, each size in its range.
+fn point(
+    n: u32,
+    names: &BTreeMap<String, i64>,
+    given: &BTreeMap<String, i64>,
+    windows: &[String],
+    range: &dyn Fn(&str) -> (i64, i64),
+) -> BTreeMap<String, i64> {
+    const BASES: [u32; 8] = [2, 3, 5, 7, 11, 13, 17, 19];
+    let mut bases = BASES.iter().cycle();
+    let mut one = |name: &String| {
+        let base = *bases.next().unwrap_or(&2);
+        let (from, to) = if windows.contains(name) { (1, WINDOWS) } else { range(name) };
+        let part = |of: f64| from as f64 * ((to as f64 + 1.0) / from as f64).powf(of);
+        (name.clone(), given.get(name).copied().unwrap_or(part(halton(n, base)) as i64))
+    };
+    names.keys().map(&mut one).collect()
+}
+
+/// Every other one of those that take the most time has the sizes that most arrays have.
+fn usual<'a>(
+    all: impl Iterator<Item = BTreeMap<String, i64>> + 'a,
+    given: &'a BTreeMap<String, i64>,
+    windows: &'a [String],
+) -> impl Iterator<Item = BTreeMap<String, i64>> + 'a {
+    let free = |name: &String| !given.contains_key(name) && !windows.contains(name);
+    all.enumerate().map(move |(n, s)| match n % 2 {
         0 => s,
         _ => s.into_iter().map(|(name, v)| if free(&name) { (name, power(v)) } else { (name, v) }).collect(),
-    };
-    all.chain(large.chain(much.take(BEYOND)).enumerate().map(usual)).collect()
+    })
 }
 
 /// The power of two next to a number.

@@ -1,7 +1,6 @@
 //! The estimate: cycles of instructions, of traffic between caches, and of what loops and threads cost besides.
 
 use crate::accesses::Known;
-use crate::count::Values;
 use crate::instructions::Walk;
 use crate::traffic::Traffic;
 use crate::trips::STEPS;
@@ -16,6 +15,11 @@ pub struct Estimate {
     pub instructions: f64,
     /// Bytes from the caches and from memory.
     pub traffic: f64,
+    /// Lines of rows that no processor reads ahead in, which [`Estimate::cycles_beyond`] waits for. Only [`estimate_with_sets`] knows
+    /// them, and pages.
+    pub alone: f64,
+    /// Pages of packed rows, which it looks up.
+    pub pages: f64,
     /// Starting loops, threads and buffers.
     pub overhead: f64,
     /// See [`lathe_target::Costs::serial`].
@@ -26,6 +30,12 @@ impl Estimate {
     pub fn cycles(&self) -> f64 {
         let (a, b) = (self.instructions, self.traffic);
         a.max(b) + self.serial * a.min(b) + self.overhead
+    }
+
+    /// The same for arrays that are beyond the second cache, where it counts how the lines and pages of rows follow each other.
+    pub fn cycles_beyond(&self) -> f64 {
+        let (traffic, overhead) = (self.traffic + self.alone, self.overhead + self.pages);
+        Estimate { traffic, overhead, ..*self }.cycles()
     }
 }
 
@@ -44,14 +54,14 @@ fn of_call(func: &Function, sizes: &BTreeMap<String, i64>, machine: &Machine, se
     let known = with_sizes(func, sizes);
     let names = Known::of(&known);
     let (instructions, overhead) = Walk::new(machine, &names, func.stage == Stage::Plain).total(&known.body);
-    let mut traffic =
-        Traffic { machine, known: &names, sets, values: Values::new(), at_once: 1.0, waits: 0.0 };
+    let mut traffic = Traffic { sets, ..Traffic::new(machine, &names) };
     let moved = traffic.of(&known.body);
     let memory = machine.core_bytes_per_cycle.max(1) as f64;
     let costs = &machine.costs;
     let waits = traffic.waits;
+    let (alone, pages) = (traffic.jumps * costs.alone, traffic.pages * costs.page);
     let bytes = moved[0] / costs.l2_bytes_per_cycle + moved[1] / costs.l3_bytes_per_cycle + moved[2] / memory;
-    Estimate { instructions, traffic: bytes + waits, overhead, serial: costs.serial }
+    Estimate { instructions, traffic: bytes + waits, alone, pages, overhead, serial: costs.serial }
 }
 
 /// Cycles until cores have the lines that others hold, in one such call. No part of [`Estimate::cycles`]: it is about what runs on
@@ -59,8 +69,7 @@ fn of_call(func: &Function, sizes: &BTreeMap<String, i64>, machine: &Machine, se
 pub fn handed(func: &Function, sizes: &BTreeMap<String, i64>, machine: &Machine) -> f64 {
     let known = with_sizes(func, sizes);
     let names = Known::of(&known);
-    let mut traffic =
-        Traffic { machine, known: &names, sets: false, values: Values::new(), at_once: 1.0, waits: 0.0 };
+    let mut traffic = Traffic::new(machine, &names);
     traffic.handed(&known.body) * machine.costs.handed
 }
 

@@ -42,7 +42,7 @@ impl Traffic<'_> {
     }
 
     /// Bytes between neighbours of each dimension; none where a layout says where they are, or an extent is not known.
-    fn strides(&self, r: &Region) -> Option<Vec<f64>> {
+    pub(crate) fn strides(&self, r: &Region) -> Option<Vec<f64>> {
         if !r.buffer.layout.steps.is_empty() {
             return None;
         }

@@ -6,6 +6,7 @@
 //! Lines that several threads write move from core to core (false sharing).
 
 mod handed;
+mod jumps;
 
 use crate::accesses::{Known, Place, loads};
 use crate::count::Values;
@@ -34,6 +35,10 @@ pub(crate) struct Region {
     /// The part of the box that is touched: a loop that moves it along several dimensions, as in a skewed nest, leaves out
     /// corners.
     pub(crate) part: f64,
+    /// Whether its lines come one by one.
+    alone: bool,
+    /// Whether the pages of it that are looked up again and again are counted.
+    counted: bool,
     /// How often a byte moves: written ones come and go.
     weight: f64,
     route: Route,
@@ -75,6 +80,25 @@ pub struct Traffic<'a> {
     pub at_once: f64,
     /// Cycles that [`Traffic::of`] found stores to wait for, and cores for lines that others write.
     pub waits: f64,
+    /// Lines from beyond the second cache that [`Traffic::of`] found to come one by one.
+    pub jumps: f64,
+    /// Pages of packed rows that it found to be looked up.
+    pub pages: f64,
+}
+
+impl<'a> Traffic<'a> {
+    pub fn new(machine: &'a Machine, known: &'a Known) -> Traffic<'a> {
+        Traffic {
+            machine,
+            known,
+            sets: false,
+            values: Values::new(),
+            at_once: 1.0,
+            waits: 0.0,
+            jumps: 0.0,
+            pages: 0.0,
+        }
+    }
 }
 
 impl Traffic<'_> {
@@ -87,6 +111,9 @@ impl Traffic<'_> {
             if self.fits(&regions, level) {
                 *m = 0.0;
             }
+        }
+        if self.fits(&regions, 1) {
+            self.jumps = 0.0;
         }
         let threads = self.threads(body);
         moved[2] += past / threads;
@@ -178,7 +205,8 @@ impl Traffic<'_> {
         if l.exec == Executor::Cpu {
             self.at_once *= trips;
         }
-        let waited = std::mem::take(&mut self.waits);
+        let (waited, jumped) = (std::mem::take(&mut self.waits), std::mem::take(&mut self.jumps));
+        let looked_up = std::mem::take(&mut self.pages);
         let (all, (mut regions, moved)) = (self.at_once, self.go(&l.body));
         // Those that the loops around left.
         let threads = |n: f64| n.min(self.machine.threads.max(1) as f64);
@@ -191,7 +219,14 @@ impl Traffic<'_> {
         let fits: Vec<bool> = (0..moved.len()).map(|level| self.fits(&regions, level)).collect();
         let begins = moved_along(l);
         let by_data = self.known.by_data(l);
+        let mut apart = trips * self.jumps;
+        let mut pages = trips * self.pages;
         for r in &mut regions {
+            let jumps = self.jumps_along(r, l, trips);
+            if let Some(n) = self.pages_again(r, l) {
+                r.counted = true;
+                pages += trips * n;
+            }
             // Where a row of a sparse matrix is, data say: no two are the same.
             let moves = |s: &Span| s.terms.iter().any(|t| t.0 == l.binder.id);
             for d in r.dims.iter_mut().filter(|d| by_data && d.as_ref().is_some_and(moves)) {
@@ -202,6 +237,10 @@ impl Traffic<'_> {
             let extent =
                 |d: usize| evaluate(&buffer.extents[d], &self.values).map_or(f64::INFINITY, |n| n as f64);
             close(r, l, (bounds.map_or(0, |b| b.0), begins.as_ref()), trips, &extent);
+            if jumps {
+                r.alone = true;
+                apart += self.alone([&*r]);
+            }
         }
         let mut merged = Vec::new();
         regions.into_iter().for_each(|r| add(&mut merged, r));
@@ -213,6 +252,9 @@ impl Traffic<'_> {
             // Threads move bytes at the same time: those that the loops around left.
             *m /= all.min(self.most(level)) / around.min(self.most(level));
         }
+        let apart = if fits[1] { apart.min(self.alone(&merged)) } else { apart };
+        self.jumps = jumped + apart / (threads(all) / threads(around));
+        self.pages = looked_up + pages / (threads(all) / threads(around));
         (merged, out)
     }
 
@@ -262,7 +304,20 @@ impl Traffic<'_> {
             let rows = offsets(&place.buffer, &dims).into_iter().collect();
             let route = if past && written { self.route(&place.buffer) } else { Route::Cached };
             let weight = if written && route != Route::Past { 2.0 } else { 1.0 };
-            add(&mut out, Region { buffer: place.buffer, dims, points: 1.0, rows, part: 1.0, weight, route });
+            add(
+                &mut out,
+                Region {
+                    buffer: place.buffer,
+                    dims,
+                    points: 1.0,
+                    rows,
+                    part: 1.0,
+                    alone: false,
+                    counted: false,
+                    weight,
+                    route,
+                },
+            );
         }
         out
     }
@@ -416,6 +471,8 @@ fn add(all: &mut Vec<Region>, new: Region) {
     old.points += new.points;
     old.weight = old.weight.max(new.weight);
     old.part = old.part.max(new.part);
+    old.alone |= new.alone;
+    old.counted |= new.counted;
     if old.rows.is_empty() || new.rows.is_empty() {
         old.rows.clear();
     } else {

@@ -84,6 +84,10 @@ costs! {
     l2_bytes_per_cycle = 64.0;
     /// The same from the third cache.
     l3_bytes_per_cycle = 20.0;
+    /// Until a line from beyond the second cache is there that comes one by one, beside those that are on their way with it.
+    alone = 15.0;
+    /// Until the place of a page is known that was forgotten.
+    page = 30.0;
     /// Until a line has left that bypasses the caches in parts.
     parted = 270.0;
     /// Of what instructions and traffic take, the part that does not overlap.

@@ -18,8 +18,12 @@ const WORTH: u64 = 8;
 const FEW: u64 = 4;
 /// Lines of different rows that are on their way at once.
 const AHEAD: u64 = 4;
-/// Bytes after which places of the first cache come again, on most CPUs.
+/// Bytes after which places of the first cache come again, on most CPUs; and of a page.
 const PAGE: u64 = 4096;
+/// Pages of packed columns that every tile of rows runs through, at most: most processors know the places of 64 at once. Where there
+/// are more, a block of the sum has so many that as many are left to rows, results, and what comes next.
+const PAGES: u64 = 64;
+const BLOCK: u64 = 24;
 
 /// The inputs by what they give the tile of results: its rows, or its columns, which lanes take.
 struct Sides<'a> {
@@ -70,7 +74,9 @@ impl Nest<'_> {
         self.dims().filter(|d| f.reduced[*d]).for_each(|d| panel[d] = f.extents[d]);
         let packed = self.packed(&sides, k.last().map(|x| x.0));
         let outer_k = self.sum_blocks(&sides, &packed, &mut k, &mut panel);
-        let rows = self.row_blocks(&sides, &panel);
+        // Blocks of the sum leave room to columns and results, which come again with each.
+        let part = if outer_k.is_some() && !packed.is_empty() { 4 } else { 2 };
+        let rows = self.row_blocks(&sides, &panel, self.s.machine.l2_bytes / part);
         let strips = outer_k.filter(|_| packed.is_empty()).and_then(|_| self.strips(&sides));
 
         let inner = |d: usize, parts: u64| Part { layer: self.at.inner, dim: d, parts };
@@ -221,11 +227,18 @@ impl Nest<'_> {
         let &(d, n) = k.iter().max_by_key(|x| extents[x.0])?;
         let l2 = self.s.machine.l2_bytes;
         let need = footprint(&sides.rows, panel) + footprint(&sides.columns, panel);
+        let fits = (need > l2 * 3 / 4).then(|| (extents[d] * (l2 / 2) / need).max(32) / 16 * 16);
+        let panels: Vec<&Reach> =
+            sides.columns.iter().copied().filter(|r| r.input.is_some_and(|n| packed.contains(&n))).collect();
+        let pages = footprint(&panels, panel).div_ceil(PAGE);
+        // A block more is a meeting more of all threads.
+        let known = if self.s.threads == 1 { PAGES } else { 2 * PAGES };
+        let short = (pages > known).then(|| extents[d].div_ceil(pages.div_ceil(BLOCK)).next_multiple_of(16));
         let kc = if self.loose(sides, packed, d) {
             let waits = self.columns_from_memory(sides) && self.rows(sides) < FEW;
             divisor_near(extents[d], STREAMS[usize::from(!waits)])
-        } else if need > l2 * 3 / 4 {
-            (extents[d] * (l2 / 2) / need).max(32) / 16 * 16
+        } else if let Some(kc) = fits.into_iter().chain(short).min() {
+            kc
         } else {
             extents[d].div_ceil(self.sum_passes(sides, panel)?).next_multiple_of(16)
         };
@@ -312,14 +325,14 @@ impl Nest<'_> {
         (parts > 1).then_some(Part { layer: threads.unwrap_or(self.at.outer), dim: d, parts })
     }
 
-    /// Rows whose inputs fit the second cache together are inside of the columns.
-    fn row_blocks(&self, sides: &Sides, panel: &[u64]) -> Rows {
-        let (extents, half) = (&self.f.extents, self.s.machine.l2_bytes / 2);
+    /// Rows whose inputs fit a part of the second cache together are inside of the columns.
+    fn row_blocks(&self, sides: &Sides, panel: &[u64], room: u64) -> Rows {
+        let extents = &self.f.extents;
         // Columns that a cache holds all of need no rows inside of them: results are then written in their order.
         let mut all_columns = panel.to_vec();
         sides.by_column.iter().for_each(|d| all_columns[*d] = extents[*d]);
         let columns = footprint(&sides.columns, &all_columns);
-        let held = columns <= half;
+        let held = columns <= room;
         // Of few columns not even a tile's rows are inside: lines of results are then written as neighbours.
         let few = self.s.exact && columns <= self.s.machine.l1_bytes / 2;
         let by_column = sides.by_column.iter().any(|d| self.trips[*d] > 1);
@@ -329,16 +342,16 @@ impl Nest<'_> {
             let mut with = out.inside.clone();
             with[d] = extents[d];
             let need = footprint(&sides.rows, &with);
-            let alone = need > half && sides.by_column.iter().all(|c| self.trips[*c] < 2);
+            let alone = need > room && sides.by_column.iter().all(|c| self.trips[*c] < 2);
             let of_tile = Some(d) == sides.row || Some(d) == sides.lanes;
             if full || held && !of_tile || few && by_column || alone {
                 out.outer.insert(0, (d, self.trips[d]));
-            } else if need <= half {
+            } else if need <= room {
                 out.inside = with;
                 out.inner.insert(0, (d, self.trips[d]));
             } else {
                 full = true;
-                let block = (self.trips[d] * half / need.max(1)).max(1);
+                let block = (self.trips[d] * room / need.max(1)).max(1);
                 // Enough blocks for all threads.
                 let block = block.min(self.trips[d].div_ceil(2 * self.s.threads)).max(1);
                 out.inside[d] = block * self.tile[d];

@@ -16,6 +16,9 @@ use lathe_strategy::Strategy;
 /// Bytes of a row that are prefetched before they are needed.
 const AHEAD: u64 = 2048;
 
+/// Terms of a block of a sum whose arithmetic takes about as long as results from memory.
+const LONG: u64 = 64;
+
 /// `prefetch` for every input that is not copied: of the next block, where the second cache has room for two, or else a
 /// little further along its rows.
 pub fn read(h: &Shaped, loops: &Loops, copies: &Copies, options: &Options, out: &mut Vec<Strategy>) {
@@ -81,5 +84,18 @@ pub fn read(h: &Shaped, loops: &Loops, copies: &Copies, options: &Options, out: 
             args.push(named("within", name(&loops.at(&d.name))));
         }
         out.push(attempt(with("prefetch", args)));
+    }
+}
+
+/// `prefetch` for results that a sum in blocks adds to, where no cache keeps them from one block to the next: the next tile's are on
+/// their way while this one is computed.
+pub fn resumed(h: &Shaped, loops: &Loops, copies: &Copies, options: &Options, out: &mut Vec<Strategy>) {
+    for (n, at) in copies.resumed(loops) {
+        let o = &h.h.outputs[n];
+        let block = loops.inside(Some(at), |d| loops.reduced(d.dim)).into_iter().fold(1, u64::saturating_mul);
+        if block >= LONG && bytes(h, o, &h.extents, true) > options.machine.l2_bytes / 2 {
+            let args = vec![Argument::positional(name(o.name())), named("at", name(&loops.at(at)))];
+            out.push(attempt(with("prefetch", args)));
+        }
     }
 }

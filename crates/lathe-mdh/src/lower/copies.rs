@@ -203,6 +203,12 @@ impl Copies {
         self.all.iter().filter(|c| c.output)
     }
 
+    /// Results that registers take from memory and give back for each block of a sum, by their number, with the loop over their tiles.
+    pub fn resumed<'c>(&'c self, loops: &'c Loops) -> impl Iterator<Item = (usize, &'c str)> {
+        let tiles = |c: &&Copy| c.space == "register" && !c.holds_init(loops);
+        self.outputs().filter(tiles).filter_map(|c| Some((c.operand, c.at.as_deref()?)))
+    }
+
     /// Whether the initialization lies inside of the loop that results are copied in last.
     pub fn init_inside(&self, loops: &Loops) -> bool {
         self.outputs().last().is_some_and(|c| c.holds_init(loops))

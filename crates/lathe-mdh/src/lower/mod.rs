@@ -111,6 +111,7 @@ fn nest(
     copies.run(h, &loops, options, &rests, out);
     cores::streaming(h, model, d, &loops, &copies, out);
     ahead::read(h, &loops, &copies, options, out);
+    ahead::resumed(h, &loops, &copies, options, out);
     cores::threads(h, &loops, options, out);
     cores::guards(h, out);
     Ok(())

@@ -4,6 +4,10 @@
 //! version costs at sizes all over the range and beyond, and a decision list (Rivest, Learning Decision Lists, 1987) of at
 //! most [`MOST`] versions is made greedily, from each of them: in front of what there is comes the version, with the condition
 //! on sizes, that lowers most what is lost beside the fastest version everywhere.
+//!
+//! Where arrays may become larger than caches, two more versions may come in front of the list: one of those that there are, since
+//! there rows are read a few at a time, and one for arrays that no cache holds, of which what is stored passes by the caches, and
+//! sums run in blocks.
 
 use super::DEFAULT_MODEL;
 use super::setting::{Setting, Wanted};
@@ -12,7 +16,8 @@ use crate::parallel::each;
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::{Executor, Function, visit};
 use lathe_mdh::sizes;
-use lathe_space::{BinOp, Expr, Value, Values};
+use lathe_model::{Estimate, estimate_with_sets};
+use lathe_space::{BinOp, Expr, Value, Values, eval};
 use lathe_strategy::Context;
 use lathe_target::Machine;
 use std::collections::BTreeMap;
@@ -34,6 +39,13 @@ const TURNS: usize = 4;
 
 /// Cycles of a call besides its loops: what is faster than this makes no difference.
 const CALL: f64 = 2000.0;
+
+/// A point between the examples and the farthest sizes counts for so many of the others, which there are more of.
+const FAR_WEIGHT: f64 = 4.0;
+
+/// Powers of two that sizes, and the square roots of their product, are compared with: up to this one, and for the farthest.
+const LIMITS: [u32; 2] = [10, 15];
+const FAR_LIMITS: [u32; 2] = [28, 20];
 
 /// What one more version must save on average, to be worth its code.
 const WORTH: f64 = 0.01;
@@ -91,21 +103,61 @@ pub(super) fn any(
     // An example that no decisions fit has no version.
     let mut versions = vec![first];
     versions.extend(each(&others, made).into_iter().flatten());
-    let points = sizes::spread(w.set.module, w.set.func, known);
-    let cost = |v: &Version| -> Vec<f64> {
-        let at =
-            |p: &Sizes| (lathe_model::estimate_with_sets(&v.func, p, w.set.machine).cycles() + CALL).ln();
-        points.iter().map(at).collect()
+    let mut points = sizes::spread(w.set.module, w.set.func, known);
+    let near = points.len();
+    points.extend(sizes::spread_far(w.set.module, w.set.func, known));
+    let at = |v: &Version| -> Vec<Estimate> {
+        points.iter().map(|p| estimate_with_sets(&v.func, p, w.set.machine)).collect()
     };
-    let costs = each(&versions, cost);
+    let mut estimates = each(&versions, at);
     let most = MOST + usize::from(w.set.machine.threads > 1);
-    let list = decision_list(&losses(&costs), &conditions(&free, &points), most);
+    let costs: Vec<Vec<f64>> =
+        estimates.iter().map(|e| e[..near].iter().map(|e| cost(e.cycles())).collect()).collect();
+    let mut list = decision_list(&losses(&costs), &conditions(&free, &points[..near], LIMITS), most);
+    let far = sizes::far(w.set.module, w.set.func, known);
+    // Where the examples themselves are beyond the second cache, several threads share them, each kind in its way.
+    if w.set.machine.threads == 1 && !far.is_empty() || far.len() > 1 {
+        let far: Vec<(&Machine, Sizes)> = far.into_iter().map(|s| (w.set.machine, s)).collect();
+        let far: Vec<Version> = each(&far, made).into_iter().flatten().collect();
+        let of_examples = versions.len();
+        estimates.extend(each(&far, at));
+        versions.extend(far);
+        let costs: Vec<Vec<f64>> =
+            estimates.iter().map(|e| e.iter().map(|e| cost(e.cycles_beyond())).collect()).collect();
+        let losses = losses(&costs);
+        let weights: Vec<f64> = (0..points.len()).map(|p| if p < near { 1.0 } else { FAR_WEIGHT }).collect();
+        let of_far: f64 = weights[near..].iter().sum();
+        let now = points.iter().enumerate().map(|(n, p)| losses[taken(&list, p)][n]).collect();
+        // What the list has already stands where it is best.
+        let others = (0..of_examples).filter(|v| list.iter().all(|l| l.0 != *v)).collect();
+        let all = weights.iter().sum::<f64>();
+        let rule = Rule { candidates: others, most: MOST + 1, least: WORTH * all, weights };
+        let conditions = conditions(&free, &points, FAR_LIMITS);
+        let start = in_front((now, list), &losses, &conditions, &rule);
+        let candidates = (of_examples..losses.len()).collect();
+        let rule = Rule { candidates, most: start.1.len() + 1, least: WORTH * of_far, ..rule };
+        // These are for large sizes, whatever the model says of small ones.
+        let from: Vec<(Set, Expr)> = conditions.into_iter().filter(|c| is_from(&c.1)).collect();
+        list = in_front(start, &losses, &from, &rule).1;
+    }
     let take = |(n, condition): (usize, Option<Expr>)| Version { condition, ..versions[n].clone() };
     let mut out: Vec<Version> = list.into_iter().map(take).collect();
     let notes = std::mem::take(&mut versions[0].notes);
     out.iter_mut().for_each(|v| v.notes.clear());
     out[0].notes = notes;
     Ok(out)
+}
+
+/// What a call costs whose loops take so many cycles: small differences are alike at small and at large sizes.
+fn cost(cycles: f64) -> f64 {
+    (cycles + CALL).ln()
+}
+
+/// The version of a list that runs for some sizes.
+fn taken(list: &List, sizes: &Sizes) -> usize {
+    let value = |n: &str| sizes.get(n).map(|v| Value::Int(*v));
+    let holds = |e: &Expr| eval(e, &value) == Ok(Value::Bool(true));
+    list.iter().find(|(_, c)| c.as_ref().is_none_or(holds)).map_or(0, |v| v.0)
 }
 
 /// Elements of a vector, of the widest that the function's arrays have.
@@ -152,8 +204,8 @@ fn compare(op: BinOp, a: Expr, value: i64) -> Expr {
 type Set = u128;
 
 /// Conditions on free sizes, with the points at which each holds: comparisons of a size, or of the product of all, with
-/// a power of two, and two of these together.
-fn conditions(free: &[&str], points: &[Sizes]) -> Vec<(Set, Expr)> {
+/// a power of two below limits, and two of these together.
+fn conditions(free: &[&str], points: &[Sizes], [sizes, roots]: [u32; 2]) -> Vec<(Set, Expr)> {
     let holding = |value: &dyn Fn(&Sizes) -> f64, op: BinOp, limit: i64| -> Set {
         let holds = |p: &Sizes| match op {
             BinOp::Lt => value(p) < limit as f64,
@@ -164,7 +216,7 @@ fn conditions(free: &[&str], points: &[Sizes]) -> Vec<(Set, Expr)> {
     let mut single = Vec::new();
     for op in [BinOp::Lt, BinOp::Ge] {
         for name in free {
-            for limit in (1..10).map(|e| 1 << e) {
+            for limit in (1..sizes).map(|e| 1 << e) {
                 let of = |p: &Sizes| p[*name] as f64;
                 single.push((holding(&of, op, limit), compare(op, Expr::Name((*name).to_string()), limit)));
             }
@@ -172,7 +224,7 @@ fn conditions(free: &[&str], points: &[Sizes]) -> Vec<(Set, Expr)> {
         if free.len() > 1
             && let Some(all) = product(free)
         {
-            for limit in (3..15).map(|e| 1 << (2 * e)) {
+            for limit in (3..roots).map(|e| 1 << (2 * e)) {
                 let of = |p: &Sizes| free.iter().map(|n| p[*n] as f64).product();
                 single.push((holding(&of, op, limit), compare(op, all.clone(), limit)));
             }
@@ -196,6 +248,15 @@ fn conditions(free: &[&str], points: &[Sizes]) -> Vec<(Set, Expr)> {
     out
 }
 
+/// Whether a condition holds from some sizes on.
+fn is_from(e: &Expr) -> bool {
+    match e {
+        Expr::Binary(BinOp::And, a, b) => is_from(a) && is_from(b),
+        Expr::Binary(op, ..) => *op == BinOp::Ge,
+        _ => false,
+    }
+}
+
 /// What each version loses at each point beside the fastest one there, of the logarithm of the cycles of every version at
 /// every point. To be many times slower at a few points is worse than to be a little slower at many.
 fn losses(costs: &[Vec<f64>]) -> Vec<Vec<f64>> {
@@ -208,34 +269,58 @@ fn losses(costs: &[Vec<f64>]) -> Vec<Vec<f64>> {
 
 /// Versions by their number, each with its condition, the last without one; `losses` says what every version loses at every
 /// point.
-fn decision_list(losses: &[Vec<f64>], conditions: &[(Set, Expr)], most: usize) -> Vec<(usize, Option<Expr>)> {
+fn decision_list(losses: &[Vec<f64>], conditions: &[(Set, Expr)], most: usize) -> List {
     let from = |default| list_before(default, losses, conditions, most);
     let all = (0..losses.len()).map(from);
     all.min_by(|a, b| a.0.total_cmp(&b.0)).map(|best| best.1).unwrap_or_default()
 }
 
 /// What is put in front of one version, and what is lost in all, with what versions must be worth.
-fn list_before(
-    default: usize,
+fn list_before(default: usize, losses: &[Vec<f64>], conditions: &[(Set, Expr)], most: usize) -> (f64, List) {
+    let start = (losses[default].clone(), vec![(default, None)]);
+    let weights = vec![1.0; losses[default].len()];
+    let least = WORTH * weights.len() as f64;
+    let rule = Rule { candidates: (0..losses.len()).collect(), most, least, weights };
+    let (now, out) = in_front(start, losses, conditions, &rule);
+    let versions = WORTH * (now.len() * out.len()) as f64;
+    (now.iter().sum::<f64>() + versions, out)
+}
+
+/// Versions by their number, each with its condition.
+type List = Vec<(usize, Option<Expr>)>;
+
+/// What may come in front of a list.
+struct Rule {
+    candidates: Vec<usize>,
+    /// Versions of the list in the end.
+    most: usize,
+    /// What each must save in all.
+    least: f64,
+    /// How much each point counts.
+    weights: Vec<f64>,
+}
+
+/// A list with what is worth to be in front of it, one after the other, and what is lost then at each point.
+fn in_front(
+    (mut now, mut out): (Vec<f64>, List),
     losses: &[Vec<f64>],
     conditions: &[(Set, Expr)],
-    most: usize,
-) -> (f64, Vec<(usize, Option<Expr>)>) {
-    let mut now = losses[default].clone();
+    rule: &Rule,
+) -> (Vec<f64>, List) {
     let points = now.len();
-    let mut out = vec![(default, None)];
-    while out.len() < most {
+    while out.len() < rule.most {
         let mut found: Option<(f64, usize, usize)> = None;
-        for (v, loss) in losses.iter().enumerate() {
-            let gains: Vec<f64> = now.iter().zip(loss).map(|(a, b)| a - b).collect();
+        for v in &rule.candidates {
+            let gain = |p: usize| rule.weights[p] * (now[p] - losses[*v][p]);
+            let gains: Vec<f64> = (0..points).map(gain).collect();
             for (c, (set, _)) in conditions.iter().enumerate() {
                 let gain = (0..points).filter(|p| set >> p & 1 == 1).map(|p| gains[p]).sum();
                 if found.is_none_or(|f| gain > f.0) {
-                    found = Some((gain, v, c));
+                    found = Some((gain, *v, c));
                 }
             }
         }
-        let Some((_, v, c)) = found.filter(|f| f.0 > WORTH * points as f64) else { break };
+        let Some((_, v, c)) = found.filter(|f| f.0 > rule.least) else { break };
         for (p, now) in now.iter_mut().enumerate() {
             if conditions[c].0 >> p & 1 == 1 {
                 *now = losses[v][p];
@@ -243,8 +328,7 @@ fn list_before(
         }
         out.insert(0, (v, Some(conditions[c].1.clone())));
     }
-    let versions = WORTH * (points * out.len()) as f64;
-    (now.iter().sum::<f64>() + versions, out)
+    (now, out)
 }
 
 #[cfg(test)]
@@ -256,7 +340,7 @@ mod tests {
         let sizes = |m: i64, n: i64| BTreeMap::from([("M".to_string(), m), ("N".to_string(), n)]);
         let points: Vec<Sizes> =
             [1, 4, 20, 100, 700].iter().flat_map(|m| [1, 6, 50, 300].map(|n| sizes(*m, n))).collect();
-        let all = conditions(&["M", "N"], &points);
+        let all = conditions(&["M", "N"], &points, LIMITS);
         let of = |cost: &dyn Fn(i64, i64) -> f64| -> Vec<f64> {
             points.iter().map(|p| cost(p["M"], p["N"])).collect()
         };

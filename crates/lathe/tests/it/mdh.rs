@@ -412,3 +412,41 @@ fn code_for_any_sizes_is_right_around_each_tile() {
         }
     }
 }
+
+/// Where sizes are unknown, arrays that no cache holds have code of their own: results pass by the caches, sums run in blocks, and
+/// the next results are fetched meanwhile. It is right for small ones, too.
+#[test]
+fn code_for_any_sizes_has_a_version_for_arrays_that_no_cache_holds() {
+    let text = "kernel both(a: f32[N], b: f32[N]) -> (c: f32[N]) { c[i] = a[i] + b[i] }
+kernel product(A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]) { C[i, j] = sum[k](A[i, k] * B[k, j]) }";
+    let p = Program::from_text("f.lathe", text).unwrap_or_else(|f| panic!("{f}"));
+    let machine =
+        Machine { threads: 1, l2_bytes: 2 << 20, l3_bytes: 32 << 20, ..Machine::named("x86-64-v4").unwrap() };
+    let made = |kernel: &str, strategy: &str| {
+        let how = How { strategy: Some(strategy.to_string()), ..How::default() };
+        lathe::schedule(&p, p.kernel(Some(kernel)).unwrap(), &how, &machine).unwrap()
+    };
+    let tree = |s: &Schedule, n: usize| lathe::ir::text::print_function(&s.versions[n].func);
+    for (kernel, what, all) in [
+        ("both", "nontemporal", vec![("N", 4096)]),
+        ("product", "prefetch C", vec![("M", 4096), ("K", 4096), ("N", 4096)]),
+    ] {
+        let s = made(kernel, "auto");
+        let runs = |n: &BTreeMap<String, i64>| {
+            let value = |name: &str| n.get(name).map(|v| lathe_space::Value::Int(*v));
+            let holds =
+                |c: &lathe_space::Expr| lathe_space::eval(c, &value) == Ok(lathe_space::Value::Bool(true));
+            s.versions.iter().position(|v| v.condition.as_ref().is_none_or(holds)).unwrap()
+        };
+        let far =
+            all.iter().map(|(n, v)| (n.to_string(), if kernel == "both" { v << 14 } else { *v })).collect();
+        assert!(tree(&s, runs(&far)).contains(what), "{kernel}\n{}", tree(&s, runs(&far)));
+        let near = all.iter().map(|(n, _)| (n.to_string(), 300)).collect();
+        assert!(!tree(&s, runs(&near)).contains(what), "{kernel}\n{}", tree(&s, runs(&near)));
+        let few = all.iter().map(|(n, _)| (n.to_string(), 7)).collect();
+        let want = run(&made(kernel, "naive"), 0, &few);
+        for n in 0..s.versions.len() {
+            assert_eq!(run(&s, n, &few), want, "{kernel} {n}");
+        }
+    }
+}
