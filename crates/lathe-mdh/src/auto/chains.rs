@@ -119,6 +119,11 @@ fn hands_on_much(h: &Shaped, s: &Setting) -> bool {
 /// Bytes of one row of all arrays that have rows, once each, where `depth` dimensions are fixed; and of what all
 /// rows share.
 fn bytes(members: &[(&Homomorphism, Shaped)], depth: usize) -> (u64, u64) {
+    bytes_of(members, depth, &|_| true)
+}
+
+/// The same of the arrays of some names.
+fn bytes_of(members: &[(&Homomorphism, Shaped)], depth: usize, counts: &dyn Fn(&str) -> bool) -> (u64, u64) {
     let (mut own, mut common) = (BTreeMap::<&str, u64>::new(), BTreeMap::<&str, u64>::new());
     for (h, shaped) in members {
         let f = Facts::of(shaped);
@@ -126,6 +131,9 @@ fn bytes(members: &[(&Homomorphism, Shaped)], depth: usize) -> (u64, u64) {
         row[..depth].fill(1);
         for r in f.inputs.iter().chain(&f.outputs) {
             let name = r.input.map_or_else(|| h.outputs[0].name(), |n| h.inputs[n].name());
+            if !counts(name) {
+                continue;
+            }
             let all = if r.depends(depth - 1) { &mut own } else { &mut common };
             let here = all.entry(name).or_default();
             *here = (*here).max(r.footprint(&row));
@@ -137,7 +145,8 @@ fn bytes(members: &[(&Homomorphism, Shaped)], depth: usize) -> (u64, u64) {
 /// How many rows at a time are enough where arrays come from beyond the second cache and functions of their elements take about as
 /// long: the block's bytes are few. Rows of any length end in partial vectors, which are many then, and slow without masks.
 fn few_rows(c: &Chain, members: &[(&Homomorphism, Shaped)], s: &Setting) -> Option<u64> {
-    let (own, _) = bytes(members, c.dims[0].len());
+    // What one compute passes to the next stays in a cache.
+    let (own, _) = bytes_of(members, c.dims[0].len(), &|name| !c.arrays.iter().any(|a| a == name));
     let batches = members[0].1.extents[..c.dims[0].len() - 1].iter().product::<u64>();
     let all = own.saturating_mul(c.all).saturating_mul(batches);
     let rows = (AHEAD / own.max(1)).max(1);
