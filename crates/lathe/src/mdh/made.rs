@@ -7,7 +7,7 @@ use lathe_ir::visit::{self, Path};
 use lathe_ir::{Function, Stmt};
 use lathe_strategy::Evidence;
 use lathe_target::Machine;
-use lathe_transform::{Args, Cursor};
+use lathe_transform::{Arg, Args, Cursor};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};
 
@@ -55,6 +55,21 @@ impl Made {
     /// One more step on a nest.
     pub fn then(&self, set: &Setting, path: &Path, rule: &str, args: &Args) -> Result<Made, Diagnostic> {
         self.with(set, path, rule, args, &format!(" @ stmt({})", label(&self.func.body, path)))
+    }
+
+    /// The same for positional arguments and the `name` of what is made, if the step gives one; `None` if it is refused.
+    pub fn naming(
+        &self,
+        set: &Setting,
+        path: &Path,
+        rule: &str,
+        args: Vec<Arg>,
+        name: Option<&String>,
+    ) -> Option<Made> {
+        let mut all = Args::default();
+        args.into_iter().for_each(|a| all.push(None, a));
+        name.into_iter().for_each(|n| all.push(Some("name"), Arg::Path(n.clone())));
+        self.then(set, path, rule, &all).ok()
     }
 
     /// One more step on the whole function.

@@ -12,8 +12,8 @@ use lathe_ir::interp::evaluate;
 use lathe_ir::names::{self, Role};
 use lathe_ir::visit::{self, Path};
 use lathe_ir::{Access, BufId, Buffer, Executor, Expr, Stmt, StmtKind, VarId};
+use lathe_transform::Arg;
 use lathe_transform::names::labels_in;
-use lathe_transform::{Arg, Args};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
@@ -47,12 +47,8 @@ pub(super) fn on_threads(
     if threads < 2 || block < FEWEST || own > LARGE.saturating_mul(set.machine.l2_bytes as i64) {
         return None;
     }
-    let step = |m: &Made, rule: &str, args: Vec<Arg>, name: Option<&String>| {
-        let mut all = Args::default();
-        args.into_iter().for_each(|a| all.push(None, a));
-        name.into_iter().for_each(|n| all.push(Some("name"), Arg::Path(n.clone())));
-        m.then(set, nest, rule, &all).ok()
-    };
+    let step =
+        |m: &Made, rule: &str, args: Vec<Arg>, name: Option<&String>| m.naming(set, nest, rule, args, name);
     let at = |path: &String| Arg::Path(path.clone());
     let label = labels_in(s).into_iter().next()?;
     let over = names::around(label, &l.binder.name);

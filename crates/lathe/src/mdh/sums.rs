@@ -145,12 +145,8 @@ pub(super) fn on_threads(
     }
     let own = names::around(&names.labels[0], &names.var);
     let (outer, inner) = (Role::Outer.of(&own), Role::Inner.of(&names.var));
-    let step = |m: &Made, rule: &str, args: Vec<Arg>, name: Option<&String>| {
-        let mut all = Args::default();
-        args.into_iter().for_each(|a| all.push(None, a));
-        name.into_iter().for_each(|n| all.push(Some("name"), Arg::Path(n.clone())));
-        m.then(set, nest, rule, &all).ok()
-    };
+    let step =
+        |m: &Made, rule: &str, args: Vec<Arg>, name: Option<&String>| m.naming(set, nest, rule, args, name);
     let at = |path: &String| Arg::Path(path.clone());
     let mut made = step(start, "split", vec![Arg::Path(own), Arg::Int(block)], None)?;
     let mut arrays = Vec::new();
