@@ -9,7 +9,7 @@ use super::align::{Aligner, equal, shown};
 use super::{Change, Place};
 use crate::env::{Env, Item};
 use lathe_ir::visit::{self, Path, refresh, substitute, substitute_stmt, vars_of};
-use lathe_ir::{BinOp, Binder, Executor, Expr, ExprKind, Loop, Stmt, StmtKind, VarId, build};
+use lathe_ir::{BinOp, Binder, Executor, Expr, ExprKind, Label, Loop, Stmt, StmtKind, VarId, build};
 use lathe_poly::simplify::simplify_stmt;
 use lathe_poly::{Linear, Ranges};
 use std::collections::{HashMap, HashSet};
@@ -248,37 +248,39 @@ impl Runs<'_, '_> {
         (used == new.len()).then_some(to)
     }
 
-    /// The iteration that a statement runs first, over the variables around it.
+    /// The iteration that a statement runs first, over the variables around it: what an instance says that the variable of the
+    /// loop has a part in. Whoever asks shows that these iterations run.
     fn start(&self, old: &Old, s: &Stmt) -> Option<Expr> {
-        let mut around: Vec<(VarId, Expr)> = Vec::new();
-        let (label, now) = first_instance(s, &mut around)?;
-        let (of, was) = old.body.iter().find_map(|s| first_instance(s, &mut Vec::new()))?;
-        if label != of || was.len() != now.len() {
+        let v = old.l.binder.id;
+        old.body.iter().flat_map(|s| instances_in(s)).find_map(|(of, was)| {
+            if !was.iter().any(|e| vars_of(e).contains(&v)) {
+                return None;
+            }
+            let mut around: Vec<(VarId, Expr)> = Vec::new();
+            let now = first_instance(s, Some(&of), &mut around)?.1;
+            was.iter().zip(&now).find_map(|(was, now)| self.start_by(old, was, now, &around))
+        })
+    }
+
+    /// The same by one index of an instance, before and now, with the loops around it now.
+    fn start_by(&self, old: &Old, was: &Expr, now: &Expr, around: &[(VarId, Expr)]) -> Option<Expr> {
+        let v = old.l.binder.id;
+        let form = Linear::of(was);
+        let factor = form.factor(v);
+        if factor == 0 {
             return None;
         }
-        let v = old.l.binder.id;
-        let at = was.iter().zip(&now).find_map(|(was, now)| {
-            let form = Linear::of(was);
-            let factor = form.factor(v);
-            let mut rest = form.without(&build::var(&old.l.binder));
-            if factor == 0 {
-                return None;
-            }
-            // Inner loops begin where they begin.
-            rest = Linear::of(&begin(&rest.to_expr(), &inner_starts(&old.l.body)));
-            if rest.mentions(&HashSet::from([v])) {
-                return None;
-            }
-            let own: Vec<(VarId, Expr)> = around.iter().rev().cloned().collect();
-            let now = Linear::of(
-                &own.iter()
-                    .fold(now.clone(), |e, (v, lo)| substitute(&e, &HashMap::from([(*v, lo.clone())]))),
-            );
-            let at = now.minus(&rest)?;
-            let whole = at.constant % factor == 0 && at.terms.iter().all(|t| t.1 % factor == 0);
-            whole.then(|| at.divided(factor)).flatten()
-        })?;
-        Some(at.to_expr())
+        // Inner loops begin where they begin.
+        let rest = form.without(&build::var(&old.l.binder));
+        let rest = Linear::of(&begin(&rest.to_expr(), &inner_starts(&old.l.body)));
+        if rest.mentions(&HashSet::from([v])) {
+            return None;
+        }
+        let outwards = around.iter().rev();
+        let now = outwards.fold(now.clone(), |e, (v, lo)| substitute(&e, &HashMap::from([(*v, lo.clone())])));
+        let at = Linear::of(&now).minus(&rest)?;
+        let whole = at.constant % factor == 0 && at.terms.iter().all(|t| t.1 % factor == 0);
+        Some(whole.then(|| at.divided(factor)).flatten()?.to_expr())
     }
 
     /// How many statements are the body of the loop in an iteration.
@@ -332,17 +334,9 @@ impl Runs<'_, '_> {
 
     /// Statements that are otherwise alike run the same instances.
     fn instances(&self, items: &[Item], old: &Stmt, new: &Stmt) -> bool {
-        let vectors = |s: &Stmt| {
-            let mut out: Vec<Vec<Expr>> = Vec::new();
-            visit::walk(s, &mut |s, _| {
-                out.extend(s.labelled().map(|(_, i)| i.to_vec()));
-                true
-            });
-            out
-        };
-        let (a, b) = (vectors(old), vectors(new));
+        let (a, b) = (instances_in(old), instances_in(new));
         a.len() == b.len()
-            && a.iter().zip(&b).all(|(a, b)| {
+            && a.iter().zip(&b).all(|((_, a), (_, b))| {
                 let same = |(x, y): (&Expr, &Expr)| {
                     x == y || Linear::of(x) == Linear::of(y) || self.equal(items, x, y)
                 };
@@ -367,9 +361,13 @@ fn begins_with(there: &[&Stmt], new: &[&Stmt]) -> bool {
     !there.is_empty() && new.len() >= there.len() && there.iter().zip(new).all(|(a, b)| a == b)
 }
 
-/// The label and the instance that run first in a statement, and the loops around it with their beginnings.
-fn first_instance(s: &Stmt, around: &mut Vec<(VarId, Expr)>) -> Option<(lathe_ir::Label, Vec<Expr>)> {
-    if let Some((l, i)) = s.labelled() {
+/// The instance that runs first in a statement, of all or of a label, and the loops around it with their beginnings.
+fn first_instance(
+    s: &Stmt,
+    of: Option<&Label>,
+    around: &mut Vec<(VarId, Expr)>,
+) -> Option<(Label, Vec<Expr>)> {
+    if let Some((l, i)) = s.labelled().filter(|x| of.is_none_or(|of| of == x.0)) {
         return Some((l.clone(), i.to_vec()));
     }
     if let Some(l) = s.as_loop() {
@@ -378,14 +376,24 @@ fn first_instance(s: &Stmt, around: &mut Vec<(VarId, Expr)>) -> Option<(lathe_ir
     let depth = around.len();
     s.children().find_map(|c| {
         around.truncate(depth);
-        first_instance(c, around)
+        first_instance(c, of, around)
     })
+}
+
+/// The instances in a statement, in their order.
+fn instances_in(s: &Stmt) -> Vec<(Label, Vec<Expr>)> {
+    let mut out = Vec::new();
+    visit::walk(s, &mut |s, _| {
+        out.extend(s.labelled().map(|(l, i)| (l.clone(), i.to_vec())));
+        true
+    });
+    out
 }
 
 /// How many loops stand around what a statement runs first.
 fn loops_around(s: &Stmt) -> usize {
     let mut around = Vec::new();
-    first_instance(s, &mut around).map_or(0, |_| around.len())
+    first_instance(s, None, &mut around).map_or(0, |_| around.len())
 }
 
 /// The loops in a statement with their beginnings.
