@@ -1,6 +1,7 @@
 //! Which loops run on threads, once all of them are known. A loop on threads leaves each core its part of what it writes, and what runs
 //! next on other cores waits for these lines: a loop that gains by threads on its own may lose more than that around it, and
-//! one that gains little may keep lines where they are. So loops change places one at a time, as long as the whole function gains.
+//! one that gains little may keep lines where they are. So loops change places one at a time, as long as the whole function gains. Where
+//! threads take little off the whole function, all of it runs on one.
 
 use super::made::Made;
 use super::setting::Setting;
@@ -10,7 +11,8 @@ use lathe_ir::{Executor, Function, Loop, Stmt, StmtKind};
 use lathe_transform::{Arg, Args};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// Where less of a function's time is spent waiting for lines of other cores, nothing is changed.
+/// Where less of a function's time is spent waiting for lines of other cores, nothing is changed; where less of it is saved by threads,
+/// nothing runs on them: forks and lines on their way cost more or less than expected by as much.
 const LITTLE: f64 = 0.05;
 /// What changes must take the function's time to.
 const CLEARLY: f64 = 0.95;
@@ -31,11 +33,13 @@ pub(super) fn placed(set: &Setting, v: Version, sizes: &BTreeMap<String, i64>) -
     let alone = |f: &Function| lathe_model::estimate(f, sizes, set.machine).cycles();
     let handed = |f: &Function| lathe_model::handed(f, sizes, set.machine);
     let (computed, waited) = (alone(&v.func), handed(&v.func));
-    if waited < LITTLE * computed {
-        return v;
-    }
     let all = places(&v.func.body);
-    if all.len() > LOOPS {
+    let none = vec![false; all.len()];
+    let saved = |with_threads: f64| alone(&with(&v.func, &all, &none)) * (1.0 - LITTLE) >= with_threads;
+    if all.iter().any(|p| p.threads) && !saved(computed + waited) {
+        return applied(set, &v.func, &all, &none).map_or_else(|_| v.clone(), |made| made.after(v.clone()));
+    }
+    if waited < LITTLE * computed || all.len() > LOOPS {
         return v;
     }
     let mut times = Times { func: &v.func, all: &all, alone: &alone, handed: &handed, known: HashMap::new() };

@@ -224,7 +224,7 @@ fn on_cores(
     let machine = Machine { threads: 1, ..set.machine.clone() };
     let alone = best(&Setting { machine: &machine, ..*set }, context, sizes)?;
     let cost = |v: &Version| lathe_model::estimate(&simplify_function(&v.func), sizes, &machine).cycles();
-    Ok(if cost(&alone) < cost(&placed) { alone } else { placed })
+    Ok(if cost(&alone) <= cost(&placed) { alone } else { placed })
 }
 
 /// For a device: loops that are equivalent to index notation are raised to it, every compute is decided for itself, and
