@@ -35,9 +35,13 @@ pub(super) fn placed(set: &Setting, v: Version, sizes: &BTreeMap<String, i64>) -
     let (computed, waited) = (alone(&v.func), handed(&v.func));
     let all = places(&v.func.body);
     let none = vec![false; all.len()];
-    let saved = |with_threads: f64| alone(&with(&v.func, &all, &none)) * (1.0 - LITTLE) >= with_threads;
-    if all.iter().any(|p| p.threads) && !saved(computed + waited) {
-        return applied(set, &v.func, &all, &none).map_or_else(|_| v.clone(), |made| made.after(v.clone()));
+    let serial = with(&v.func, &all, &none);
+    if all.iter().any(|p| p.threads)
+        && !has_threads(&serial.body)
+        && computed + waited > alone(&serial) * (1.0 - LITTLE)
+        && let Ok(made) = applied(set, &v.func, &all, &none)
+    {
+        return made.after(v);
     }
     if waited < LITTLE * computed || all.len() > LOOPS {
         return v;
