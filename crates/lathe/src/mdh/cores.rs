@@ -1,7 +1,7 @@
 //! Which loops run on threads, once all of them are known. A loop on threads leaves each core its part of what it writes, and what runs
 //! next on other cores waits for these lines: a loop that gains by threads on its own may lose more than that around it, and
 //! one that gains little may keep lines where they are. So loops change places one at a time, as long as the whole function gains. Where
-//! threads take little off the whole function, all of it runs on one.
+//! lines go from core to core and threads take little off the whole function, all of it runs on one.
 
 use super::made::Made;
 use super::setting::Setting;
@@ -11,8 +11,8 @@ use lathe_ir::{Executor, Function, Loop, Stmt, StmtKind};
 use lathe_transform::{Arg, Args};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// Where less of a function's time is spent waiting for lines of other cores, nothing is changed; where less of it is saved by threads,
-/// nothing runs on them: forks and lines on their way cost more or less than expected by as much.
+/// Where less of a function's time is spent waiting for lines of other cores, nothing is changed; where less of it is saved by threads that
+/// hand lines to each other, nothing runs on them: what these lines cost is not known better than that.
 const LITTLE: f64 = 0.05;
 /// What changes must take the function's time to.
 const CLEARLY: f64 = 0.95;
@@ -36,7 +36,8 @@ pub(super) fn placed(set: &Setting, v: Version, sizes: &BTreeMap<String, i64>) -
     let all = places(&v.func.body);
     let none = vec![false; all.len()];
     let serial = with(&v.func, &all, &none);
-    if all.iter().any(|p| p.threads)
+    if waited > 0.0
+        && all.iter().any(|p| p.threads)
         && !has_threads(&serial.body)
         && computed + waited > alone(&serial) * (1.0 - LITTLE)
         && let Ok(made) = applied(set, &v.func, &all, &none)
