@@ -11,8 +11,8 @@ use lathe_ir::{Executor, Function, Loop, Stmt, StmtKind};
 use lathe_transform::{Arg, Args};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// Where less of a function's time is spent waiting for lines of other cores, nothing is changed; where less of it is saved by threads that
-/// hand lines to each other, nothing runs on them: what these lines cost is not known better than that.
+/// Where less of a function's time is spent waiting for lines of other cores, nothing is changed, unless threads save less than this, too: then
+/// nothing runs on them, since what such lines cost is not known better than that.
 const LITTLE: f64 = 0.05;
 /// What changes must take the function's time to.
 const CLEARLY: f64 = 0.95;
@@ -34,17 +34,20 @@ pub(super) fn placed(set: &Setting, v: Version, sizes: &BTreeMap<String, i64>) -
     let handed = |f: &Function| lathe_model::handed(f, sizes, set.machine);
     let (computed, waited) = (alone(&v.func), handed(&v.func));
     let all = places(&v.func.body);
-    let none = vec![false; all.len()];
-    let serial = with(&v.func, &all, &none);
-    if waited > 0.0
-        && all.iter().any(|p| p.threads)
-        && !has_threads(&serial.body)
-        && computed + waited > alone(&serial) * (1.0 - LITTLE)
-        && let Ok(made) = applied(set, &v.func, &all, &none)
-    {
-        return made.after(v);
+    if waited < LITTLE * computed {
+        let none = vec![false; all.len()];
+        let serial = with(&v.func, &all, &none);
+        if waited > 0.0
+            && all.iter().any(|p| p.threads)
+            && !has_threads(&serial.body)
+            && computed + waited > alone(&serial) * (1.0 - LITTLE)
+            && let Ok(made) = applied(set, &v.func, &all, &none)
+        {
+            return made.after(v);
+        }
+        return v;
     }
-    if waited < LITTLE * computed || all.len() > LOOPS {
+    if all.len() > LOOPS {
         return v;
     }
     let mut times = Times { func: &v.func, all: &all, alone: &alone, handed: &handed, known: HashMap::new() };

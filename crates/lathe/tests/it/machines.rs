@@ -301,6 +301,32 @@ fn threads_are_left_where_lines_take_longer_than_they_gain() {
     assert!(!far.contains("parallel") && far.contains("vectorize"), "{far}");
 }
 
+/// A short map beside long work on one thread takes little off the whole function, and hands its lines over: it stays on one thread.
+#[test]
+fn threads_are_left_where_the_function_gains_little() {
+    let p = Program::from_text(
+        "f.lathe",
+        "kernel long(A: f64[64, 256], T: i32) -> (x: f64) {
+    var B: f64[64, 256]
+    B[i, j] = exp(A[i, j])
+    x = 0
+    for t in 0..T { for i in 0..64 { for j in 0..256 { x = x * 0.5 + B[i, j] } } }
+}",
+    )
+    .unwrap_or_else(|e| panic!("{e}"));
+    let kernel = p.kernel(None).expect("a kernel");
+    let mut machine = Machine::find("x86-64-v4").expect("a machine");
+    (machine.threads, machine.l2_bytes) = (2, 2 << 20);
+    let mut made = |handed: f64| {
+        machine.costs.handed = handed;
+        let schedule = scheduled(&p, kernel, &how(Some("auto"), &BTreeMap::new()), &machine);
+        schedule.versions[0].taken.strategy.clone()
+    };
+    let (free, dear) = (made(0.0), made(10.0));
+    assert!(free.contains("parallel"), "{free}");
+    assert!(!dear.contains("parallel") && dear.contains("vectorize"), "{dear}");
+}
+
 /// Loops between loops on threads run there, too, though each alone gains too little: what they read and write stays where it is.
 #[test]
 fn loops_between_loops_on_threads_keep_lines_where_they_are() {
