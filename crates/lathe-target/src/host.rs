@@ -115,7 +115,8 @@ fn caches(m: &mut Machine) {
             continue;
         }
         match p.level() {
-            1 => m.l1_bytes = bytes as u64,
+            // Both, since their quotient tells how many sets there are.
+            1 => (m.l1_bytes, m.l1_ways) = (bytes as u64, p.associativity() as u64),
             2 => m.l2_bytes = bytes as u64,
             3 => m.l3_bytes = bytes as u64,
             _ => {}

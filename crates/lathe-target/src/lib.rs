@@ -393,6 +393,15 @@ mod tests {
         assert!(m.lacking_here().is_empty(), "{m:?}");
     }
 
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn sets_of_the_first_cache_of_the_host_are_a_power_of_two() {
+        // What a line's address chooses them by are some of its bits: bytes and ways are of the same cache.
+        let m = Machine::host();
+        let sets = m.l1_bytes / (m.l1_ways * m.line_bytes);
+        assert!(sets.is_power_of_two(), "{} bytes, {} ways, {sets} sets", m.l1_bytes, m.l1_ways);
+    }
+
     #[test]
     fn every_file_is_a_machine_and_its_name_is_that_of_the_file() {
         assert!(SHIPPED.len() >= 20);

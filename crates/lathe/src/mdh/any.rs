@@ -110,9 +110,13 @@ pub(super) fn any(
         points.iter().map(|p| estimate_with_sets(&v.func, p, w.set.machine)).collect()
     };
     let mut estimates = each(&versions, at);
-    let most = MOST + usize::from(w.set.machine.threads > 1);
+    let shared = w.set.machine.threads > 1;
+    let most = MOST + usize::from(shared);
+    // What is shared among threads has fewer versions in front for arrays beyond the caches: the list itself knows how lines and
+    // pages follow each other.
+    let cycles = if shared { Estimate::cycles_beyond } else { Estimate::cycles };
     let costs: Vec<Vec<f64>> =
-        estimates.iter().map(|e| e[..near].iter().map(|e| cost(e.cycles())).collect()).collect();
+        estimates.iter().map(|e| e[..near].iter().map(|e| cost(cycles(e))).collect()).collect();
     let mut list = decision_list(&losses(&costs), &conditions(&free, &points[..near], LIMITS), most);
     let far = sizes::far(w.set.module, w.set.func, known);
     // Where the examples themselves are beyond the second cache, several threads share them, each kind in its way.
