@@ -2,7 +2,7 @@
 
 use crate::accesses::Known;
 use crate::instructions::Walk;
-use crate::traffic::Traffic;
+use crate::traffic::{PLACES, Traffic};
 use crate::trips::STEPS;
 use lathe_ir::{Function, Scalar, Stage, build, visit};
 use lathe_target::Machine;
@@ -62,6 +62,16 @@ fn of_call(func: &Function, sizes: &BTreeMap<String, i64>, machine: &Machine, se
     let (alone, pages) = (traffic.jumps * costs.alone, traffic.pages * costs.page);
     let bytes = moved[0] / costs.l2_bytes_per_cycle + moved[1] / costs.l3_bytes_per_cycle + moved[2] / memory;
     Estimate { instructions, traffic: bytes + waits, alone, pages, overhead, serial: costs.serial }
+}
+
+/// Cycles for lines of rows on so many pages that their places are forgotten before the next line of a row is asked for, in one such
+/// call. No part of [`Estimate::cycles`]: it tells loops that come back to a row soon from those that go through thousands.
+pub fn rows_apart(func: &Function, sizes: &BTreeMap<String, i64>, machine: &Machine) -> f64 {
+    let known = with_sizes(func, sizes);
+    let names = Known::of(&known);
+    let mut traffic = Traffic { sets: true, rows: PLACES, ..Traffic::new(machine, &names) };
+    traffic.of(&known.body);
+    traffic.jumps * (machine.costs.alone + machine.costs.page)
 }
 
 /// Cycles until cores have the lines that others hold, in one such call. No part of [`Estimate::cycles`]: it is about what runs on

@@ -11,4 +11,4 @@ mod sets;
 mod traffic;
 mod trips;
 
-pub use estimate::{Estimate, estimate, estimate_with_sets, handed};
+pub use estimate::{Estimate, estimate, estimate_with_sets, handed, rows_apart};

@@ -7,6 +7,7 @@
 
 mod handed;
 mod jumps;
+pub(crate) use jumps::PLACES;
 
 use crate::accesses::{Known, Place, loads};
 use crate::count::Values;
@@ -75,6 +76,8 @@ pub struct Traffic<'a> {
     pub known: &'a Known,
     /// Whether rows with a power of two between them share sets of a cache.
     pub sets: bool,
+    /// Of loops that go from row to row, those of no more rows find each row's next line soon enough.
+    pub rows: f64,
     pub values: Values,
     /// Iterations that threads run at the same time, of the loops around.
     pub at_once: f64,
@@ -92,6 +95,7 @@ impl<'a> Traffic<'a> {
             machine,
             known,
             sets: false,
+            rows: 0.0,
             values: Values::new(),
             at_once: 1.0,
             waits: 0.0,

@@ -2,7 +2,7 @@
 
 use lathe_diagnostics::FileId;
 use lathe_ir::text::parse_module;
-use lathe_model::{Estimate, estimate, estimate_with_sets, handed};
+use lathe_model::{Estimate, estimate, estimate_with_sets, handed, rows_apart};
 use lathe_target::{Costs, Machine, Masks};
 use std::collections::BTreeMap;
 
@@ -676,6 +676,19 @@ fn lines_of_many_rows_come_one_by_one() {
     assert_eq!(alone(&tree("b in 0..N // 16", "k in 0..N"), 4000), 0.0);
     assert_eq!(alone(&tree("k in 0..8", "b in 0..N // 16"), 4000), 0.0);
     assert_eq!(alone(&down, 64), 0.0);
+}
+
+/// A loop that goes through thousands of rows, a page each, finds none of their places when it is back at the first.
+#[test]
+fn thousands_of_rows_forget_their_pages() {
+    let apart = |n: i64| {
+        let tree = "func f(N)(A: inout f64[N, 2000]) stage scheduled {
+      for j in 0..2000 { for b in 0..N // 8 { for v in 0..8 vector(8) { 'A'[j, b, v]: A[b * 8 + v, j]! = A[b * 8 + v, j]! * 2.0:f64 } } } }";
+        let module = parse_module(FileId(0), tree).unwrap_or_else(|d| panic!("{d:?}"));
+        rows_apart(&module.functions["f"], &BTreeMap::from([("N".to_string(), n)]), &machine())
+    };
+    assert_eq!(apart(1000), 0.0);
+    assert!(apart(4096) > 0.0);
 }
 
 /// What is packed into more pages than the processor knows at once is looked up again by every loop that runs through all of it.

@@ -10,6 +10,8 @@ use lathe_ir::Loop;
 const PAGE: f64 = 4096.0;
 /// Pages whose places are known at once.
 const KNOWN: f64 = 64.0;
+/// Pages whose places are known without a walk through tables: entries of second-level TLBs of current processors are 1,536 to 3,072.
+pub(crate) const PLACES: f64 = 2048.0;
 /// So many rows are followed at a time.
 const ROWS: f64 = 16.0;
 /// Bytes of neighbours in a row that are not enough to follow it.
@@ -33,7 +35,8 @@ impl Traffic<'_> {
             return false;
         };
         let short = self.wide(r, last) * self.element(r) <= SHORT;
-        d != last && trips > ROWS && short && by(d) as f64 * steps[d] >= PAGE
+        let many = trips > ROWS && trips * self.wide(r, d) > self.rows;
+        d != last && many && short && by(d) as f64 * steps[d] >= PAGE
     }
 
     /// Pages of packed rows that each iteration of a loop runs through, if these are more than what is known at once.

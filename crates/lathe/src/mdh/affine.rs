@@ -2,7 +2,7 @@
 //! which takes far longer.
 
 use super::blocked;
-use super::candidates::{Candidates, Word, arguments, candidates, has, reduces, rows_jammed};
+use super::candidates::{Candidates, Word, across_rows, arguments, candidates, has, reduces, rows_jammed};
 use super::made::{Cost, Made};
 use super::setting::Setting;
 use super::sums;
@@ -14,7 +14,7 @@ use lathe_strategy::Refusal;
 use lathe_transform::affine_schedule::{Proposal, Proposals, proposing};
 use lathe_transform::names::labels_in;
 use lathe_transform::{Arg, Args, Cursor};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// A schedule on threads must be expected to take so much of the time of the best one without; on more threads than a
 /// few, of that of the loops as they are, too: all of them would be busy for little, and calls on one would be slower.
@@ -32,13 +32,13 @@ pub(super) const CHECK: [u64; 2] = [16_000_000, 8_000_000];
 pub(super) fn affine(
     set: &Setting,
     start: &Made,
-    (path, large): (&Path, bool),
+    (path, large, sizes): (&Path, bool, &BTreeMap<String, i64>),
     (least, rest): (f64, f64),
     cost: Cost,
     offer: &mut dyn FnMut(Option<Made>),
 ) -> Result<(), Diagnostic> {
     let cursor = Cursor { focus: path.clone(), ..Cursor::new(set.module, &start.func) };
-    let of = Affine { set, start, path, least, rest, cost };
+    let of = Affine { set, start, path, sizes, least, rest, cost };
     let all = candidates(set, &start.func, path, large);
     proposing(&cursor, |proposals| of.offered(&all, proposals, offer)).unwrap_or(Ok(()))
 }
@@ -48,6 +48,8 @@ struct Affine<'a> {
     set: &'a Setting<'a>,
     start: &'a Made,
     path: &'a Path,
+    /// Examples of the sizes that the function has.
+    sizes: &'a BTreeMap<String, i64>,
     /// What the function must take less than.
     least: f64,
     /// What the function takes without the nest.
@@ -132,6 +134,7 @@ impl Affine<'_> {
             match planned.and_then(|p| made[&p].clone()) {
                 // Lanes are surer than chains that overlap.
                 Ok((cost, f)) if rows_jammed(args) => Some((cost * SURER, *args, f)),
+                Ok((cost, f)) if across_rows(args) => Some((cost + self.apart(&f), *args, f)),
                 Ok((cost, f)) => Some((cost, *args, f)),
                 Err(r) => {
                     refused.get_or_insert(*r.diagnostic);
@@ -140,6 +143,13 @@ impl Affine<'_> {
             }
         };
         all.iter().zip(planned).map(priced).collect()
+    }
+
+    /// Cycles for lines of thousands of rows beyond those of the loops as they are: lanes across rows touch a page of each before they
+    /// come back to the first.
+    fn apart(&self, f: &Function) -> f64 {
+        let waits = |f: &Function| lathe_model::rows_apart(f, self.sizes, self.set.machine);
+        (waits(f) - waits(&self.start.func)).max(0.0)
     }
 
     /// Offers the first one that is not refused of those that are expected to be the fastest, and to take so much at most; gives

@@ -138,6 +138,11 @@ pub(super) fn rows_jammed(args: &Args) -> bool {
     args.named("jam").is_some() && args.named("vector").is_none()
 }
 
+/// Whether arguments of a schedule ask for lanes wherever they may be, elements of different rows, too.
+pub(super) fn across_rows(args: &Args) -> bool {
+    args.named("lanes").is_some_and(|a| *a.0 == Arg::Path("any".into()))
+}
+
 /// Whether each iteration of the outermost loop writes the same elements as the one before.
 pub(super) fn in_time(nest: &Stmt) -> bool {
     let Some(t) = nest.as_loop().map(|l| l.binder.id) else { return false };

@@ -346,7 +346,7 @@ fn of_all_loops(
             return ways(made);
         }
     }
-    let many = (path, large(set, &start, path, sizes));
+    let many = (path, large(set, &start, path, sizes), sizes);
     let refused = affine(set, &start, many, (least, rest), cost, &mut |m| made.extend(m)).err();
     Ways { made, refused }
 }
