@@ -20,6 +20,7 @@ pub mod env;
 mod graph;
 mod instances;
 mod isl_set;
+mod kept;
 mod leaves;
 mod memory;
 mod mirror;

@@ -8,6 +8,7 @@
 use crate::copy::{Copy, Place, earlier, equal, same_header, same_iteration};
 use crate::descend::descend;
 use crate::env::{Env, Item};
+use crate::kept::kept_locals;
 use crate::leaves::{Leaf, Level, Relative, Role, Touch, leaves, relate, written_buffers};
 use crate::refusal::{DepKind, OrderProof, OrderRefusal, Undecided, Violation};
 use crate::solve::{Answer, Reduced, refuted, solve_from};
@@ -59,37 +60,6 @@ fn compare(env: &Env, before: &Stmt, after: &Stmt, proof: &mut OrderProof) -> Re
         }
     }
     compare_of(env, (before, after), &conflicting, &written, proof)
-}
-
-/// The buffers that are allocated within both trees by one statement, which stays as it is: each time it runs, it has a buffer of its own,
-/// that nothing else touches, and touches it in the same order as before.
-fn kept_locals(before: &Stmt, after: &Stmt) -> HashSet<BufId> {
-    let of = |root: &Stmt| {
-        let mut out: HashMap<BufId, Stmt> = HashMap::new();
-        let mut several = HashSet::new();
-        lathe_ir::visit::walk(root, &mut |s, _| {
-            if let Some(b) = s.allocated()
-                && out.insert(b.id, s.clone()).is_some()
-            {
-                several.insert(b.id);
-            }
-            true
-        });
-        out.retain(|id, _| !several.contains(id));
-        out
-    };
-    let (old, new) = (of(before), of(after));
-    let in_order = |s: &Stmt| {
-        let mut fits = true;
-        lathe_ir::visit::walk(s, &mut |s, _| {
-            fits &= s.as_loop().is_none_or(|l| l.exec.is_ordered());
-            fits &= !matches!(s.kind(), StmtKind::Atomic(_));
-            fits
-        });
-        fits
-    };
-    let is_kept = |(id, s): (&BufId, &Stmt)| (new.get(id) == Some(s) && in_order(s)).then_some(*id);
-    old.iter().filter_map(is_kept).collect()
 }
 
 /// The check of one changed subtree, for accesses to some buffers.

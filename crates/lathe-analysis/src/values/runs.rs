@@ -206,7 +206,7 @@ impl Runs<'_, '_> {
             return Some((1, build::select(cond.clone(), yes, no)));
         }
         let l = s.as_loop().filter(|l| one_by_one(&l.exec) || l.exec == old.l.exec)?;
-        let start = self.start(old, &l.body)?;
+        let start = start(old, &l.body)?;
         let at = |e: &Expr, v: Expr| substitute(e, &HashMap::from([(l.binder.id, v)]));
         let some = build::lt(l.lo.clone(), l.hi.clone());
         {
@@ -246,41 +246,6 @@ impl Runs<'_, '_> {
         flat(s, path, &mut new);
         let (used, to) = self.run(items, old, &new, from);
         (used == new.len()).then_some(to)
-    }
-
-    /// The iteration that a statement runs first, over the variables around it: what an instance says that the variable of the
-    /// loop has a part in. Whoever asks shows that these iterations run.
-    fn start(&self, old: &Old, s: &Stmt) -> Option<Expr> {
-        let v = old.l.binder.id;
-        old.body.iter().flat_map(|s| instances_in(s)).find_map(|(of, was)| {
-            if !was.iter().any(|e| vars_of(e).contains(&v)) {
-                return None;
-            }
-            let mut around: Vec<(VarId, Expr)> = Vec::new();
-            let now = first_instance(s, Some(&of), &mut around)?.1;
-            was.iter().zip(&now).find_map(|(was, now)| self.start_by(old, was, now, &around))
-        })
-    }
-
-    /// The same by one index of an instance, before and now, with the loops around it now.
-    fn start_by(&self, old: &Old, was: &Expr, now: &Expr, around: &[(VarId, Expr)]) -> Option<Expr> {
-        let v = old.l.binder.id;
-        let form = Linear::of(was);
-        let factor = form.factor(v);
-        if factor == 0 {
-            return None;
-        }
-        // Inner loops begin where they begin.
-        let rest = form.without(&build::var(&old.l.binder));
-        let rest = Linear::of(&begin(&rest.to_expr(), &inner_starts(&old.l.body)));
-        if rest.mentions(&HashSet::from([v])) {
-            return None;
-        }
-        let outwards = around.iter().rev();
-        let now = outwards.fold(now.clone(), |e, (v, lo)| substitute(&e, &HashMap::from([(*v, lo.clone())])));
-        let at = Linear::of(&now).minus(&rest)?;
-        let whole = at.constant % factor == 0 && at.terms.iter().all(|t| t.1 % factor == 0);
-        Some(whole.then(|| at.divided(factor)).flatten()?.to_expr())
     }
 
     /// How many statements are the body of the loop in an iteration.
@@ -343,6 +308,41 @@ impl Runs<'_, '_> {
                 a.len() == b.len() && a.iter().zip(b).all(same)
             })
     }
+}
+
+/// The iteration that a statement runs first, over the variables around it: what an instance says that the variable of the
+/// loop has a part in. Whoever asks shows that these iterations run.
+fn start(old: &Old, s: &Stmt) -> Option<Expr> {
+    let v = old.l.binder.id;
+    old.body.iter().flat_map(|s| instances_in(s)).find_map(|(of, was)| {
+        if !was.iter().any(|e| vars_of(e).contains(&v)) {
+            return None;
+        }
+        let mut around: Vec<(VarId, Expr)> = Vec::new();
+        let now = first_instance(s, Some(&of), &mut around)?.1;
+        was.iter().zip(&now).find_map(|(was, now)| start_by(old, was, now, &around))
+    })
+}
+
+/// The same by one index of an instance, before and now, with the loops around it now.
+fn start_by(old: &Old, was: &Expr, now: &Expr, around: &[(VarId, Expr)]) -> Option<Expr> {
+    let v = old.l.binder.id;
+    let form = Linear::of(was);
+    let factor = form.factor(v);
+    if factor == 0 {
+        return None;
+    }
+    // Inner loops begin where they begin.
+    let rest = form.without(&build::var(&old.l.binder));
+    let rest = Linear::of(&begin(&rest.to_expr(), &inner_starts(&old.l.body)));
+    if rest.mentions(&HashSet::from([v])) {
+        return None;
+    }
+    let outwards = around.iter().rev();
+    let now = outwards.fold(now.clone(), |e, (v, lo)| substitute(&e, &HashMap::from([(*v, lo.clone())])));
+    let at = Linear::of(&now).minus(&rest)?;
+    let whole = at.constant % factor == 0 && at.terms.iter().all(|t| t.1 % factor == 0);
+    Some(whole.then(|| at.divided(factor)).flatten()?.to_expr())
 }
 
 /// Without the names of loops: copies have others.
