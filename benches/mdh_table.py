@@ -67,12 +67,20 @@ def spread(c):
 
 
 def tuned_cell(results, key, r):
+    """How many times as fast as `auto` what a search found is; measured beside it in the row, or in turns with it alone."""
     if results["tuned"].get(key, {}).get("params", 1) is None:
         return "nothing to tune"
-    c = r["candidates"].get("lathe tuned")
-    if c is None:
+    gain = gain_of(results, key, r)
+    if gain is None:
         return r["failed"].get("lathe tuned", "–").replace("|", "/")[:60]
-    return spread(c) if "ratio" in c else f"{c['median_s'] * 1e3:.3g} ms"
+    return f"{gain:.2f}"
+
+
+def gain_of(results, key, r):
+    pair = results.get("gains", {}).get(key)
+    if pair is None and all(f"lathe {n}" in r["candidates"] for n in ("auto", "tuned")):
+        pair = {n: r["candidates"][f"lathe {n}"]["median_s"] for n in ("auto", "tuned")}
+    return pair["auto"] / pair["tuned"] if pair else None
 
 
 def auto_cell(r):
@@ -124,13 +132,15 @@ def speed(results, keys):
         ceiling = f"{max(c['rate'] for c in mine) / r['peak'] * 100:.0f} % of {r['peak']:.0f} {r['unit']}" if mine and r["unit"] != "Gpairs/s" else "–"
         out.append(f"| {r['name']} | {r['threads']} | {r.get('instructions', 'AVX-512')} | {auto_cell(r)} | {tuned_cell(results, key, r)} | {rival} | {ceiling} | {r['goal']}{short(r)} | {origin(r)}, {letter(places.index(machine_of(results, key)))} |")
         # Rows of older rivals say nothing beside those of today.
-        for n in ("lathe auto", "lathe tuned") if r.get("commit") else ():
-            if "ratio" in r["candidates"].get(n, {}):
-                geo.setdefault((r["group"], r["threads"], r.get("instructions", "AVX-512")), {}).setdefault(n, []).append(r["candidates"][n]["ratio"])
-    out += ["", "Geometric means, each of one candidate:", "", "| work | threads | instructions | rows | auto | tuned |", "|---|---|---|---|---|---|"]
+        if r.get("commit") and "ratio" in r["candidates"].get("lathe auto", {}):
+            of = geo.setdefault((r["group"], r["threads"], r.get("instructions", "AVX-512")), {})
+            of.setdefault("auto", []).append(r["candidates"]["lathe auto"]["ratio"])
+            if (gain := gain_of(results, key, r)) is not None:
+                of.setdefault("tuned", []).append(gain)
+    out += ["", "Geometric means, of tuned of what searches gained over auto:", "", "| work | threads | instructions | rows | auto | tuned |", "|---|---|---|---|---|---|"]
     for (group, threads, isa), of in sorted(geo.items()):
         mean = lambda n: f"{math.exp(sum(map(math.log, of[n])) / len(of[n])):.2f} ({len(of[n])})" if n in of else "–"
-        out.append(f"| {group} | {threads} | {isa} | {max(map(len, of.values()))} | {mean('lathe auto')} | {mean('lathe tuned')} |")
+        out.append(f"| {group} | {threads} | {isa} | {max(map(len, of.values()))} | {mean('auto')} | {mean('tuned')} |")
     return out
 
 
@@ -226,8 +236,8 @@ def table(results, order):
         out += ["", "The last column says the commit and the machine of each row. "
                 "Each figure is the median of the ratios per round, best rival's time over Lathe's "
                 "(above 1: Lathe is faster), with the interval that holds the median with 95 % probability. *auto* is what the cost model "
-                "chooses without measuring, *tuned* what `lathe tune --budget 60s` found from there; if there is nothing to tune, only auto "
-                "is shown. The ceiling is that of fused multiply-adds, of a copy that bypasses the caches, or, if almost nothing is written, of reading; all measured together with the row. Of calls under 0.2 ms through Python (XLA, TVM, Halide, numba, einsum), one that does nothing is taken off. Every result was compared with numpy's. Where a rival's rounds are mostly more than twice as long as its least one, which would win (threads that "
+                "chooses without measuring, *tuned* how many times as fast as auto, in turns with it, is what `lathe tune --budget 10s` found from there. "
+                "The ceiling is that of fused multiply-adds, of a copy that bypasses the caches, or, if almost nothing is written, of reading; all measured together with the row. Of calls under 0.2 ms through Python (XLA, TVM, Halide, numba, einsum), one that does nothing is taken off. Every result was compared with numpy's. Where a rival's rounds are mostly more than twice as long as its least one, which would win (threads that "
                 "waited for each other), ratios are of least times.", "", *speed(results, keys)]
         out += accuracy(results, keys)
     else:

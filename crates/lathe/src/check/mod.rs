@@ -41,15 +41,41 @@ pub struct Limits {
     pub blocks: f64,
     /// The run with bounds.
     pub bounds: u64,
-    /// Beyond it unoptimized code takes minutes.
+    /// Beyond it unoptimized code takes too long where there are blocks to compare with.
     pub code: f64,
+    /// Beyond it there is no reference where there are no blocks.
+    pub refused: f64,
+}
+
+impl Limits {
+    /// A part of the cost, from 0 to 1: a search for which there are few seconds checks fewer elements.
+    #[must_use]
+    pub fn part(self, part: f64) -> Limits {
+        let bounds = (self.bounds as f64 * part) as u64;
+        Limits {
+            whole: self.whole * part,
+            blocks: self.blocks * part,
+            bounds,
+            code: self.code * part,
+            ..self
+        }
+    }
 }
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { whole: 1.5e8, blocks: 3e7, bounds: 100_000_000, code: 1e11 }
+        Limits { whole: 1.5e8, blocks: 3e7, bounds: 100_000_000, code: MINUTES, refused: MINUTES }
     }
 }
+
+/// Unoptimized code that evaluates more than this takes minutes.
+const MINUTES: f64 = 1e11;
+
+/// Cells of arrays are set up in the time in which so many expressions are evaluated.
+const SETTING_UP: f64 = 33.0;
+
+/// What is known to be evaluated at most is so many times what is evaluated, at most: triangles, conditions.
+const SURE: f64 = 8.0;
 
 /// What was compared, with the first difference.
 #[derive(Clone, Debug)]
@@ -179,7 +205,7 @@ impl Reference {
             if !r.parts.is_empty() && work > limits.code {
                 return Ok(r);
             }
-            if work.is_finite() && work > limits.code {
+            if work.is_finite() && work > limits.refused {
                 return Err(too_large(plain, work));
             }
             let naive = lathe_transform::open_all(&schedule.module, plain).map_err(|r| *r.diagnostic)?;
@@ -213,7 +239,7 @@ impl Reference {
     fn sample(&mut self, cells: f64) -> Result<(), Diagnostic> {
         let func = crate::mdh::closed(&self.module, &self.plain);
         // Setting up a run touches all cells.
-        let runs = (1e9 / cells.max(1.0)).clamp(2.0, 64.0) as usize;
+        let runs = (SETTING_UP * self.limits.blocks / cells.max(1.0)).clamp(2.0, 64.0) as usize;
         let (mut values, mut seen) = (self.arguments()?, HashSet::new());
         for s in slice::samples(&func, &self.before.sizes, 0, self.limits.blocks, runs) {
             for ((v, p), a) in values.iter_mut().zip(&func.params).zip(&self.before.arrays) {
@@ -245,6 +271,10 @@ impl Reference {
             return known.clone();
         }
         let of = |func: &Function| {
+            // What is far beyond the limit would only reach it.
+            if slice::work(&func.body, &self.before.sizes) > SURE * self.limits.bounds as f64 {
+                return None;
+            }
             let args = self.arguments().ok()?;
             bounds(&self.module, func, &self.before.sizes, &args, named, self.limits.bounds)
         };

@@ -81,6 +81,9 @@ const STAGES: [(usize, f64, usize); 3] = [(12, 0.25, 7), (6, 0.25, 15), (3, 0.5,
 const WORTH: f64 = 10.0;
 const NOISE: f64 = 1.01;
 
+/// In so many seconds a search has time to check whole results; in fewer, it checks so much less of them.
+const UNHURRIED: f64 = 300.0;
+
 /// The share of a budget that is kept for them.
 const FINAL: f64 = 0.15;
 
@@ -133,6 +136,7 @@ pub fn tune_kernel(
         machine: t.machine.origin.clone(),
         specialize: t.specialize,
         model: t.model.clone(),
+        checking: t.budget.map_or(1.0, |b| (b.as_secs_f64() / UNHURRIED).min(1.0)),
     };
     let first =
         t.budget.unwrap_or(Duration::from_secs(60)).clamp(Duration::from_secs(2), Duration::from_secs(60));

@@ -3,7 +3,7 @@
 use super::illegal::illegal;
 use crate::applied::How;
 use crate::build::{Build, Built, compile};
-use crate::check::Reference;
+use crate::check::{Limits, Reference};
 use crate::data::{Data, Given, make};
 use crate::parallel::STACK;
 use crate::program::Program;
@@ -44,6 +44,13 @@ pub struct Setup {
     /// The system model of decisions that name none.
     #[serde(default)]
     pub model: Option<String>,
+    /// What a check may cost, as a part of what it costs where time does not matter.
+    #[serde(default = "whole")]
+    pub checking: f64,
+}
+
+fn whole() -> f64 {
+    1.0
 }
 
 /// What a worker is asked.
@@ -293,8 +300,9 @@ impl Work {
             Some(r) => r,
             none => {
                 let before = self.original.duplicate().map_err(failed)?;
-                let made = Reference::new(schedule, &self.build, before, &self.pool).map_err(failed)?;
-                none.insert(made)
+                let limits = Limits::default().part(self.setup.checking);
+                let made = Reference::within(schedule, &self.build, before, &self.pool, limits);
+                none.insert(made.map_err(failed)?)
             }
         };
         let checked = reference.compare(schedule, &after).map_err(failed)?;

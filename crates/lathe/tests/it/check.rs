@@ -179,7 +179,7 @@ fn what_rounding_decides_is_counted() {
 fn large_calls_are_sampled() {
     let pool = Pool::new(1).expect("threads");
     let small = Limits { whole: 1e4, ..Default::default() };
-    let tiny = Limits { whole: 1e4, code: 1e5, ..Default::default() };
+    let tiny = Limits { whole: 1e4, code: 1e5, refused: 1e5, ..Default::default() };
     fn of(c: &Case, limits: Limits, pool: &Pool) -> Result<Reference, Diagnostic> {
         Reference::within(&c.schedule, &build(), c.before.duplicate().expect("memory"), pool, limits)
     }
@@ -204,6 +204,10 @@ fn large_calls_are_sampled() {
             assert!(found || (off == 1.0 && against == "interpreter on samples"), "{at:?}");
         }
     }
+    // A part of the cost checks a part of the results.
+    let few = of(&c, small.part(1e-3), &pool).expect("a reference");
+    let report = few.compare(&c.schedule, &after).expect("a comparison").report;
+    assert!(report.ok && report.sampled.is_some_and(|n| n > 0 && n < 500), "{report:?}");
     // What is not written is not taken for an old result.
     let mut spoilt = after.duplicate().expect("memory");
     spoilt.spoil(&c.schedule.plain);
