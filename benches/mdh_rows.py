@@ -201,8 +201,8 @@ def main():
         RESULTS = os.environ["LATHE_BENCH_RESULTS"] = os.path.abspath(a.results)
     if a.avx2:
         os.environ["LATHE_BENCH_ISA"] = "AVX2"
-        if a.tune or a.tune_rivals or a.decisions:
-            sys.exit("searches use what the machine has: --avx2 measures rows")
+        if a.tune_rivals or a.decisions:
+            sys.exit("rivals search with what the machine has, and so do long searches: --avx2 measures and tunes rows")
     if a.child:
         return child(a.words[0], a.threads, a.rounds, a.seconds)
     if a.decisions_child:

@@ -4,7 +4,7 @@ Searches with one thread run two at a time, one per core, those with two threads
 has more cores and is said to be used for it (`--together`).
 """
 import itertools, json, os, queue, shutil, signal, subprocess, sys, tempfile, threading, time
-from interleaved import held
+from interleaved import held, instruction_set
 from workers import cores
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -37,8 +37,9 @@ def tune(name, threads, budget, cpus=None, patience=True, store=STORE, seed=0):
     case = CASES[name]()
     sizes = [x for n, v in case.sizes.items() for x in ("-D", f"{n}={v}")]
     factor, part = PATIENCE
+    cpu = ["--cpu", "x86-64-v3"] if instruction_set() == "AVX2" else []
     until = ["--until", f"speedup<seconds>({factor}, {part * budget:g})"] if patience else []
-    r = process([lathe(), "tune", os.path.join(HERE, "..", "examples", case.target), "-s", "auto", "--specialize", *sizes,
+    r = process([lathe(), "tune", os.path.join(HERE, "..", "examples", case.target), "-s", "auto", "--specialize", *sizes, *cpu,
                  "--threads", str(threads), "--budget", f"{budget}s", *until, "--store", store, "--seed", str(seed), "--json"],
                 threads, 20 * budget + 120, cpus)
     if r.returncode:
