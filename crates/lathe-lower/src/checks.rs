@@ -2,16 +2,17 @@
 //! whole arrays, so vectors do it, and threads where the kernel has some. Such a loop writes nothing, and whichever
 //! iteration fails, it fails with the same message: order does not matter.
 
-use lathe_ir::build::{add, floor_div, index, lt, min, mul, select, sub, var};
+use lathe_ir::build::{add, floor_div, index, lt, max, min, mul, select, sub, var};
 use lathe_ir::stmt::Establishes;
+use lathe_ir::visit::vars_of;
 use lathe_ir::{Access, BinOp, Executor, Expr, ExprKind, Function, Loop, Stmt, StmtKind, visit};
 use lathe_poly::Linear;
 use std::collections::HashMap;
 
 /// Lanes of a vector: several registers, which branch once.
 const LANES: u32 = 32;
-/// Iterations that one thread takes at a time.
-const BLOCK: i64 = 1 << 16;
+/// Checks that one thread takes at a time.
+const BLOCK: i64 = 1 << 15;
 
 /// The function with such loops cut into vectors and blocks.
 pub fn in_blocks(func: &Function) -> Function {
@@ -31,17 +32,56 @@ fn top(func: &mut Function, s: &Stmt, threads: bool) -> Stmt {
         let inner = s.children().map(|s| top(func, s, threads)).collect();
         return s.with_children(inner);
     }
-    let plain = s.as_loop().filter(|l| l.step == 1 && l.exec == Executor::Serial);
-    // A split loop: the threads have the outer one already, or none.
-    if plain.is_some_and(|l| l.body.as_loop().is_some()) {
-        let inner = s.children().map(|s| top(func, s, false)).collect();
-        return s.with_children(inner);
+    let plain = |s: &'_ Stmt| s.as_loop().is_some_and(|l| l.step == 1 && l.exec == Executor::Serial);
+    let Some(l) = s.as_loop().filter(|_| plain(s)) else { return s.clone() };
+    if l.body.as_loop().is_some() {
+        let rows = if threads { checks_of(&l.body, l) } else { None };
+        let inner = top(func, &l.body, rows.is_some());
+        return match rows {
+            Some(each) if inner != l.body => in_rows(func, l, s, each, inner),
+            _ => s.with_children(vec![inner]),
+        };
     }
-    let check = plain.and_then(|l| Some((l, l.body.establishes()?)));
-    match check {
-        Some((l, Establishes::Checked(cond))) if fits(cond, l) => spread(func, l, s, threads),
+    match l.body.establishes() {
+        Some(Establishes::Checked(cond)) if fits(cond, l) => spread(func, l, s, threads),
         _ => s.clone(),
     }
+}
+
+/// How many checks a nest makes in one iteration of a loop around, up to a block of them; none if each iteration makes another
+/// number of them.
+fn checks_of(s: &Stmt, around: &Loop) -> Option<Expr> {
+    let Some(l) = s.as_loop() else { return Some(index(1)) };
+    if [&l.lo, &l.hi].iter().any(|e| vars_of(e).contains(&around.binder.id)) {
+        return None;
+    }
+    let block = |n| min(n, index(BLOCK));
+    Some(match checks_of(&l.body, around)? {
+        one if one.as_int() == Some(1) => block(count(l)),
+        each => block(mul(block(count(l)), each)),
+    })
+}
+
+/// How often a loop runs: its bounds may be so far apart that their difference leaves 64 bits where it is empty; of any other one
+/// the elements that it reads are as many.
+fn count(l: &Loop) -> Expr {
+    select(lt(l.lo.clone(), l.hi.clone()), sub(l.hi.clone(), l.lo.clone()), index(0))
+}
+
+/// Rows for the threads, as many at a time as make a block of checks, of which each row makes `each`.
+fn in_rows(func: &mut Function, l: &Loop, s: &Stmt, each: Expr, inner: Stmt) -> Stmt {
+    let made = |binder, lo, hi, exec, body| {
+        Stmt::new(StmtKind::Loop(Loop { binder, lo, hi, step: 1, exec, body }), s.places().clone())
+    };
+    let block = func.fresh_var(format!("{}.o", l.binder.name), l.binder.ty);
+    let rows = floor_div(index(BLOCK), max(each.clone(), index(1)));
+    // Rows without checks may be any number.
+    let count = select(lt(index(0), each), count(l), index(0));
+    let blocks = floor_div(add(count, sub(rows.clone(), index(1))), rows.clone());
+    let first = add(l.lo.clone(), mul(var(&block), rows.clone()));
+    let last = min(l.hi.clone(), add(first.clone(), rows));
+    let row = made(l.binder.clone(), first, last, Executor::Serial, inner);
+    made(block, index(0), blocks, Executor::Cpu, row)
 }
 
 /// Lanes compute it without failing, and what they read lies side by side.
@@ -82,9 +122,7 @@ fn spread(func: &mut Function, l: &Loop, s: &Stmt, threads: bool) -> Stmt {
         l.body.with_exprs(exprs)
     };
     let (width, size) = (index(i64::from(LANES)), index(BLOCK));
-    // Bounds of an empty loop may be so far apart that their difference leaves 64 bits; of any other one the elements
-    // that it reads are as many.
-    let count = select(lt(l.lo.clone(), l.hi.clone()), sub(l.hi.clone(), l.lo.clone()), index(0));
+    let count = count(l);
     let first = mul(var(&block), size.clone());
     let here = min(size.clone(), sub(count.clone(), first.clone()));
     let whole = floor_div(here.clone(), width.clone());
@@ -96,6 +134,8 @@ fn spread(func: &mut Function, l: &Loop, s: &Stmt, threads: bool) -> Stmt {
     let one = check(add(first, var(&rest)));
     let one = made(rest, mul(whole, width), here, Executor::Serial, one);
     let blocks = floor_div(add(count, index(BLOCK - 1)), size);
-    let exec = if threads { Executor::Cpu } else { Executor::Serial };
+    // One block is no work to share.
+    let single = Linear::difference(&l.hi, &l.lo).is_some_and(|n| n <= BLOCK);
+    let exec = if threads && !single { Executor::Cpu } else { Executor::Serial };
     made(block, index(0), blocks, exec, Stmt::seq([vectors, one]))
 }

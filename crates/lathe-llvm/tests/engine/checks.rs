@@ -262,7 +262,24 @@ fn checks_before_a_kernel_find_every_element() {
     // As `split` leaves them.
     let split = "for o in 0..(N + 99) // 100 { for e in 0..min(100, N - 100 * o) {
       check 0 <= index(x[100 * o + e]!) and index(x[100 * o + e]!) < B, \"bounds\", \"outside\" } }";
-    for (exec, checks) in [("", whole), (" cpu", whole), ("", split), (" cpu", split)] {
+    // Rows of one length, of which threads take as many as make a block, and a row that is more than a block.
+    let rows = |n: usize| {
+        format!(
+            "for r in 0..N // {n} {{ for e in 0..{n} {{
+      check 0 <= index(x[{n} * r + e]!) and index(x[{n} * r + e]!) < B, \"bounds\", \"outside\" }} }}
+      for e in N // {n} * {n}..N {{ check 0 <= index(x[e]!) and index(x[e]!) < B, \"bounds\", \"outside\" }}"
+        )
+    };
+    let (short, long) = (rows(7), rows(40_000));
+    for (exec, checks) in [
+        ("", whole),
+        (" cpu", whole),
+        ("", split),
+        (" cpu", split),
+        ("", &short),
+        (" cpu", &short),
+        (" cpu", &long),
+    ] {
         let text = format!(
             "
 func f(N, B)(x: in i32[N], h: out i32[B]) {{
