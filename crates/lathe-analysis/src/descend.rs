@@ -73,7 +73,7 @@ fn sequences<E>(
     let end = (0..rest).take_while(|k| old[old.len() - 1 - k] == new[new.len() - 1 - k]).count();
     let (x, y) = (&old[start..old.len() - end], &new[start..new.len() - end]);
     let env = inside(env, before, start);
-    if x.len() == y.len() && x.iter().zip(y).all(|(a, b)| a == b || labels(a) == labels(b)) {
+    if x.len() == y.len() && stay(x, y) {
         let mut env = env;
         for (a, b) in x.iter().zip(y) {
             descend(&env, a, b, check)?;
@@ -82,6 +82,16 @@ fn sequences<E>(
         return Ok(());
     }
     check(&env, &Stmt::seq(x.iter().cloned()), &Stmt::seq(y.iter().cloned()))
+}
+
+/// Whether each instance stays in its part of a sequence: parts that change have the labels that they had, and no two of them have
+/// one in common, because an instance could go from one to the other then.
+fn stay(old: &[Stmt], new: &[Stmt]) -> bool {
+    let mut seen = BTreeSet::new();
+    old.iter().zip(new).filter(|(a, b)| a != b).all(|(a, b)| {
+        let own = labels(a);
+        own == labels(b) && own.into_iter().all(|l| seen.insert(l))
+    })
 }
 
 fn labels(s: &Stmt) -> BTreeSet<Label> {

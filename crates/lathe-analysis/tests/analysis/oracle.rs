@@ -244,7 +244,7 @@ fn change(kit: &mut Kit, d: &mut Dice, s: &Stmt) -> Option<(&'static str, Stmt)>
         for_(&o, k(0), ceil_div(extent, tile), inner)
     };
     let at = add(l.lo.clone(), add(mul(var(&o), k(tile)), var(&i)));
-    Some(match d.below(9) {
+    Some(match d.below(10) {
         0 => {
             // reverse
             let r = add(l.lo.clone(), sub(sub(l.hi.clone(), k(1)), var(&i)));
@@ -289,6 +289,14 @@ fn change(kit: &mut Kit, d: &mut Dice, s: &Stmt) -> Option<(&'static str, Stmt)>
             let part = |p: &[Stmt]| with_loop(l, Stmt::seq(p.iter().cloned()));
             let (x, y) = (part(&list[..at]), part(&list[at..]));
             ("fission", if d.chance(80) { Stmt::seq([x, y]) } else { Stmt::seq([y, x]) })
+        }
+        8 => {
+            // two loops, each with a part of the range
+            let at = min(add(l.lo.clone(), k(tile)), l.hi.clone());
+            let (first, rest) = (put(&l.body, &l.binder, var(&o)), put(&l.body, &l.binder, var(&i)));
+            let parts = [for_(&o, l.lo.clone(), at.clone(), first), for_(&i, at, l.hi.clone(), rest)];
+            let [x, y] = parts;
+            ("cut", if d.chance(80) { Stmt::seq([x, y]) } else { Stmt::seq([y, x]) })
         }
         7 => {
             // shift the second half of the body by one iteration
@@ -342,6 +350,12 @@ fn change_somewhere(kit: &mut Kit, d: &mut Dice, s: &Stmt) -> Option<(&'static s
             let moved = put(&y.body, &y.binder, var(&x.binder));
             return Some(("fusion", with_loop(x, Stmt::seq([x.body.clone(), moved]))));
         }
+        if d.chance(15) {
+            let mut all = list.clone();
+            let at = d.below(list.len() as u64 - 1) as usize;
+            all.swap(at, at + 1);
+            return Some(("swap", Stmt::of(StmtKind::Seq(all))));
+        }
         let at = d.below(list.len() as u64) as usize;
         let (what, new) = change_somewhere(kit, d, &list[at])?;
         let mut all = list.clone();
@@ -383,14 +397,23 @@ fn verdicts_agree_with_enumeration() {
                 p.nest(&mut c, depth, &mut Vec::new())
             })
             .collect();
-        let old = Stmt::seq(parts);
+        let mut old = Stmt::seq(parts);
+        // A change before: there may be several copies of one statement, each with iterations of its own.
+        let sizes: Vec<VarId> = p.kit.func.sizes.iter().map(|b| b.id).collect();
+        if c.chance(50)
+            && let Some((what, cut)) = change_somewhere(&mut p.kit, &mut c, &old)
+            // The enumeration takes the old order to be that of its events.
+            && what != "parallel"
+            && (0..=6).all(|n| legal_at(&old, &cut, &sizes, n).is_some())
+        {
+            old = cut;
+        }
         let Some((what, mut new)) = change_somewhere(&mut p.kit, &mut c, &old) else { continue };
         if c.chance(30)
             && let Some((_, twice)) = change_somewhere(&mut p.kit, &mut c, &new)
         {
             new = twice;
         }
-        let sizes: Vec<VarId> = p.kit.func.sizes.iter().map(|b| b.id).collect();
         let truth: Option<Vec<bool>> = (0..=6).map(|n| legal_at(&old, &new, &sizes, n)).collect();
         // A change that loses instances is not one of order.
         let Some(truth) = truth else { continue };
