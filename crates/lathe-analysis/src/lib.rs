@@ -17,6 +17,7 @@ mod defined;
 mod descend;
 mod eliminate;
 pub mod env;
+mod followed;
 mod graph;
 mod instances;
 mod isl_set;

@@ -5,9 +5,10 @@
 //! that way. Happens-before is lexicographic: the outermost loop in which two instances differ decides,
 //! if it runs its iterations in order; where all common loops agree, the sequence does.
 
-use crate::copy::{Copy, Place, earlier, equal, same_header, same_iteration};
+use crate::copy::{Copy, Place, earlier, equal, same_header};
 use crate::descend::descend;
 use crate::env::{Env, Item};
+use crate::followed::{Followed, Whereabouts};
 use crate::kept::kept_locals;
 use crate::leaves::{Leaf, Level, Relative, Role, Touch, leaves, relate, written_buffers};
 use crate::refusal::{DepKind, OrderProof, OrderRefusal, Undecided, Violation};
@@ -80,7 +81,8 @@ fn compare_of(
     let aliases: HashSet<(BufId, BufId)> = aliases(env).into_iter().collect();
     let mut builder = Builder::new(written);
     let outer = builder.surroundings(env);
-    let check = Check { env, start: (builder, outer), aliases, by_label };
+    let whereabouts = Whereabouts::of(&old);
+    let check = Check { env, start: (builder, outer), aliases, by_label, whereabouts };
     // Statements that share a buffer, each pair once.
     let mut touching: HashMap<BufId, Vec<usize>> = HashMap::new();
     for (i, leaf) in old.iter().enumerate() {
@@ -142,6 +144,7 @@ struct Check<'e, 'n> {
     start: (Builder<'e>, Scope),
     aliases: HashSet<(BufId, BufId)>,
     by_label: HashMap<&'n Label, Vec<&'n Leaf<'n>>>,
+    whereabouts: Whereabouts<'n>,
 }
 
 /// Two conflicting instances in their old order, as far as both trees agree on them.
@@ -154,39 +157,6 @@ struct Base<'w> {
     absorbed: usize,
     /// Which elements meet; which loop carries it.
     clauses: Vec<Vec<Conj>>,
-}
-
-/// A statement instance of the old tree, and where it may be in the new one.
-#[derive(Clone, Copy)]
-struct Followed<'f> {
-    old: (&'f Leaf<'f>, Place, &'f Copy, &'f [Option<Lin>]),
-    new: (&'f Leaf<'f>, Place),
-}
-
-impl Followed<'_> {
-    /// The same instance in the new tree, and whether it could be matched exactly.
-    fn copy(&self, builder: &mut Builder, outer: &Scope) -> Result<(Copy, bool), OrderRefusal> {
-        let ((old, was, known, instance), (new, now)) = (self.old, self.new);
-        let own = was == Place::own(old) && now == Place::own(new);
-        if own && same_iteration(old, new) {
-            return Ok((known.clone(), true));
-        }
-        let mut copy = Copy::new(builder, outer, new, &now);
-        let exact = std::mem::replace(&mut builder.system.exact, true);
-        let vector = copy.instance(builder, new);
-        if vector.len() != instance.len() {
-            let why = format!("the statement `{}` changed the length of its instance vector", new.label);
-            return Err(undecided_at(&[new], why));
-        }
-        for (o, n) in instance.iter().zip(&vector) {
-            if let (Some(o), Some(n)) = (o, n) {
-                builder.system.eq(o, n);
-            }
-        }
-        let matched = builder.system.exact;
-        builder.system.exact &= exact;
-        Ok((copy, matched))
-    }
 }
 
 /// What two instances are compared for.
@@ -356,9 +326,11 @@ impl Check<'_, '_> {
             return Err(undecided_at(&[a], why));
         }
         let base = Base { builder, state, ways, absorbed, clauses: front };
+        let new_a = self.whereabouts.within(&self.start, (a, at.0), new_a);
+        let new_b = self.whereabouts.within(&self.start, (b, at.1), new_b);
         let touched: (Vec<&Touch>, Vec<&Touch>) = touches.iter().copied().unzip();
-        for na in new_a {
-            for nb in new_b {
+        for &na in &new_a {
+            for &nb in &new_b {
                 for pa in places_of(na, &touched.0, (a, at.0)) {
                     for pb in places_of(nb, &touched.1, (b, at.1)) {
                         let one = Followed { old: (a, at.0, &x, &instance_a), new: (na, pa) };

@@ -85,3 +85,30 @@ fn wavefronts_may_be_nested_in_any_order() {
     let body = format!("{waves} {{ {rows} {{ {cubes} {{ {turned} }} }} }}");
     assert!(!kept("q: inout f32[N + 1, N + 1, N + 1 + 0 * M]", &plain, &body));
 }
+
+/// Two copies of a statement in the old tree, two others in the new one: an instance may be in any copy that has its iteration.
+#[test]
+fn copies_hand_over_iterations() {
+    let row = "u: inout f32[N + 20]";
+    let step = "'u'[i]: u[i + 1] = u[i] + 1.0:f32";
+    let cut = |at: &str| format!("for i in 0..{at} {{ {step} }} for i in {at}..N {{ {step} }}");
+    let turned = |at: &str| format!("for i in {at}..N {{ {step} }} for i in 0..{at} {{ {step} }}");
+    let within = |body: String| format!("if N >= 20 {{ {body} }}");
+    let old = within(cut("8"));
+    for at in ["1", "5", "8", "13"] {
+        assert!(kept(row, &old, &within(cut(at))), "{at}");
+        assert!(!kept(row, &old, &within(turned(at))), "{at}");
+    }
+    // Two loops change places.
+    assert!(!kept(row, &old, &within(turned("8"))));
+    // Tiles whose last one has a loop of its own, on threads or not.
+    let own = "'u'[i]: u[i] = u[i] + 1.0:f32";
+    let tiles = |exec: &str, step: &str| {
+        let full =
+            format!("for t in 0..N // 8 {exec} {{ for e in 0..8 {{ let i: index = 8 * t + e {step} }} }}");
+        let rest = format!("for e in 0..N - N // 8 * 8 {{ let i: index = N // 8 * 8 + e {step} }}");
+        format!("{full} {rest}")
+    };
+    assert!(kept(row, &tiles("", own), &tiles("cpu", own)));
+    assert!(!kept(row, &tiles("", step), &tiles("cpu", step)));
+}
