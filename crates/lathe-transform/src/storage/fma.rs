@@ -5,7 +5,7 @@ use crate::codes;
 use crate::rule;
 use crate::work::Work;
 use lathe_ir::expr::{Expr, ExprKind};
-use lathe_ir::{BinOp, MathFn, Reduce, ReduceOp, StmtKind, Store, UnOp, build, reduce, visit};
+use lathe_ir::{BinOp, MathFn, Reduce, ReduceOp, Stmt, StmtKind, Store, UnOp, build, reduce, visit};
 use lathe_strategy::evidence::Kind;
 use lathe_strategy::{Claim, Obligation, Refusal};
 
@@ -34,25 +34,11 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     let mut places = lathe_diagnostics::Places::none();
     for (path, s) in found {
         places = places.union(s.places());
-        let new = match (s.as_store(), s.as_reduce()) {
-            (Some(st), _) => {
-                let value = fuse(&st.value);
-                changed |= value != st.value;
-                StmtKind::Store(Store { value, ..st.clone() })
-            }
-            (_, Some(r)) => {
-                let sum = r.op == ReduceOp::Sum;
-                let value = |v: &Expr| if sum { fuse(&signed(v)) } else { fuse(v) };
-                let values: Vec<Expr> = r.values.iter().map(value).collect();
-                let product = sum && values.iter().any(reduce::adds_products);
-                changed |= values != r.values || (product && !r.contract);
-                StmtKind::Reduce(Reduce { values, contract: r.contract || product, ..r.clone() })
-            }
-            (None, None) => {
-                let text = format!("`{label}` is neither a store nor a reduction");
-                return Err(work.refuse_at(codes::SHAPE, text, "`open` it into loops first", s.places()));
-            }
+        let Some(new) = with_one_rounding(&s) else {
+            let text = format!("`{label}` is neither a store nor a reduction");
+            return Err(work.refuse_at(codes::SHAPE, text, "`open` it into loops first", s.places()));
         };
+        changed |= &new != s.kind();
         work.replace_as_is(&path, s.with_kind(new), Kind::Bijection)?;
     }
     if !changed {
@@ -62,6 +48,29 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     work.changes_rounding(&label);
     work.oblige(Obligation::stated(Claim::RoundedOnce { label }));
     Ok(())
+}
+
+/// What the step makes of the statements of a tree whose labels `takes` takes: for cost models, which need no evidence.
+pub fn with_fma(root: &Stmt, takes: impl Fn(&str) -> bool) -> Stmt {
+    visit::map_stmts(root, &mut |s| match with_one_rounding(&s) {
+        Some(new) if &new != s.kind() && s.label().is_some_and(|l| takes(l.as_str())) => s.with_kind(new),
+        _ => s,
+    })
+}
+
+/// A store or a reduction whose products that are added are rounded once.
+fn with_one_rounding(s: &Stmt) -> Option<StmtKind> {
+    Some(match (s.as_store(), s.as_reduce()) {
+        (Some(st), _) => StmtKind::Store(Store { value: fuse(&st.value), ..st.clone() }),
+        (_, Some(r)) => {
+            let sum = r.op == ReduceOp::Sum;
+            let value = |v: &Expr| if sum { fuse(&signed(v)) } else { fuse(v) };
+            let values: Vec<Expr> = r.values.iter().map(value).collect();
+            let product = sum && values.iter().any(reduce::adds_products);
+            StmtKind::Reduce(Reduce { values, contract: r.contract || product, ..r.clone() })
+        }
+        (None, None) => return None,
+    })
 }
 
 /// A negative product as one of a negative factor, which is the same number.

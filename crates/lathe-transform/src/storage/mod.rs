@@ -31,6 +31,7 @@ mod relayout;
 mod scope;
 mod stage;
 
+pub use fma::with_fma;
 pub use hoist::{replaced, unchanged};
 pub use make::zero;
 pub(crate) use make::{fresh_name, may_alias, proved};

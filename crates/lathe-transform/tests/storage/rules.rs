@@ -489,6 +489,13 @@ fn products_that_are_added_are_fused() {
         for i in 0..N { 's'[i]: s[]! sum= A[i]! * B[i]! licensed  'C'[i]: C[i]! = A[i]! * B[i]! - B[i]! * A[i]! + 1.0:f32 } }");
     let f = schedule(&m, "f", "fma(s); fma(C)");
     assert!(show(&f).contains("licensed contract") && show(&f).contains("fma("), "{}", show(&f));
+    // Models that price it first look at the same statements, and at no others.
+    let body = |steps: &str| schedule(&m, "f", steps).body;
+    let plain = &m.functions.values().next().expect("a function").body;
+    let priced = |labels: &[&str]| lathe_transform::storage::with_fma(plain, |l| labels.contains(&l));
+    assert_eq!(priced(&["s", "C"]), body("fma(s); fma(C)"));
+    assert_eq!(priced(&["s"]), body("fma(s)"));
+    assert_eq!(priced(&[]), *plain);
     assert_eq!(refusal(&m, "f", "fma(s); fma(s)"), "E0624");
     assert_eq!(refusal(&m, "f", "nontemporal(s)"), "E0624");
     assert_eq!(refusal(&m, "f", "reassociate(C)"), "E0624");

@@ -8,11 +8,12 @@ use super::setting::Setting;
 use super::sums;
 use crate::parallel::each_in_turn;
 use lathe_diagnostics::Diagnostic;
-use lathe_ir::Function;
 use lathe_ir::visit::{self, Path};
+use lathe_ir::{Function, Stmt};
 use lathe_strategy::Refusal;
 use lathe_transform::affine_schedule::{Proposal, Proposals, proposing};
 use lathe_transform::names::labels_in;
+use lathe_transform::storage::with_fma;
 use lathe_transform::{Arg, Args, Cursor};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -67,7 +68,7 @@ impl Affine<'_> {
         proposals: &mut Proposals,
         offer: &mut dyn FnMut(Option<Made>),
     ) -> Result<(), Diagnostic> {
-        let (now, threads) = ((self.cost)(&self.start.func), self.set.machine.threads as f64);
+        let (now, threads) = (self.expected(&self.start.func), self.set.machine.threads as f64);
         let mut refused = None;
         let alone: Vec<&Args> = all.alone.iter().collect();
         let found = self.ranked(&alone, proposals, &mut refused);
@@ -115,6 +116,20 @@ impl Affine<'_> {
         unchecked.filter(|_| alone.or(concurrent).is_none()).map_or(Ok(()), Err)
     }
 
+    /// What a function is expected to take once the products of the nest are rounded where they are added up: whether arithmetic or
+    /// memory limits a schedule, and so which one is the fastest, is only seen then.
+    fn expected(&self, func: &Function) -> f64 {
+        let fused = visit::at(&func.body, self.path).and_then(|nest| {
+            let labels = licensed(nest);
+            let new = with_fma(nest, |l| labels.iter().any(|k| k == l));
+            visit::replace_at(&func.body, self.path, new)
+        });
+        match fused {
+            Some(body) => (self.cost)(&Function { body, ..func.clone() }),
+            None => (self.cost)(func),
+        }
+    }
+
     /// What each of some arguments is expected to make of the function, if it is not refused.
     fn ranked<'b>(
         &self,
@@ -128,7 +143,7 @@ impl Affine<'_> {
         let mut seen = HashSet::new();
         different.retain(|p| seen.insert(*p));
         let proposals = &*proposals;
-        let made = each_in_turn(&different, |p| proposals.made(*p).map(|f| ((self.cost)(&f), f)));
+        let made = each_in_turn(&different, |p| proposals.made(*p).map(|f| (self.expected(&f), f)));
         let made: HashMap<Proposal, _> = different.into_iter().zip(made).collect();
         let priced = |(args, planned): (&&'b Args, Result<Proposal, Refusal>)| {
             match planned.and_then(|p| made[&p].clone()) {
@@ -194,16 +209,20 @@ impl Affine<'_> {
 
 /// With products rounded once where they are added up, as far as that is so.
 pub(super) fn fused(set: &Setting, mut made: Made, path: &Path) -> Made {
-    let nest = visit::at(&made.func.body, path).cloned();
-    for label in nest.iter().flat_map(labels_in) {
+    let labels = visit::at(&made.func.body, path).map(licensed).unwrap_or_default();
+    for label in labels {
         let mut args = Args::default();
-        args.push(None, Arg::Path(label.clone()));
-        let sums = nest.iter().any(|s| {
-            has(s, &|s| s.as_reduce().is_some_and(|r| r.licence && !r.contract && r.label.as_str() == label))
-        });
-        if sums {
-            made = made.then(set, path, "fma", &args).unwrap_or(made);
-        }
+        args.push(None, Arg::Path(label));
+        made = made.then(set, path, "fma", &args).unwrap_or(made);
     }
     made
+}
+
+/// Labels of sums that may be rounded otherwise, and whose products are not rounded once yet.
+fn licensed(nest: &Stmt) -> Vec<String> {
+    let mut labels = labels_in(nest);
+    labels.retain(|label| {
+        has(nest, &|s| s.as_reduce().is_some_and(|r| r.licence && !r.contract && r.label.as_str() == label))
+    });
+    labels
 }
