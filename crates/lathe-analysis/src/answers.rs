@@ -15,9 +15,12 @@ pub struct Answers(Arc<All>);
 struct All {
     points: Mutex<FxHashMap<Vec<i64>, Kept>>,
     /// Those of its scheduler, whatever the one who asks makes of them.
-    schedules: Mutex<Vec<(String, Arc<dyn Any + Send + Sync>)>>,
+    schedules: Mutex<Vec<(Vec<i64>, Found)>>,
     asked: AtomicU64,
 }
+
+/// A schedule, as the one who asked for it keeps it.
+type Found = Arc<dyn Any + Send + Sync>;
 
 /// A point as values of unknowns in their order, or that there is none; `None` if isl gave up or failed.
 pub(crate) type Answer = Option<Option<Vec<i64>>>;
@@ -78,12 +81,12 @@ impl Answers {
         all.insert(question, kept);
     }
 
-    pub(crate) fn schedule<T: Clone + 'static>(&self, question: &str) -> Option<T> {
+    pub(crate) fn schedule<T: Clone + 'static>(&self, question: &[i64]) -> Option<T> {
         let all = lock(&self.0.schedules);
         all.iter().find(|r| r.0 == question).and_then(|r| r.1.downcast_ref::<T>().cloned())
     }
 
-    pub(crate) fn keep_schedule<T: Send + Sync + 'static>(&self, question: String, found: T) {
+    pub(crate) fn keep_schedule<T: Send + Sync + 'static>(&self, question: Vec<i64>, found: T) {
         let mut all = lock(&self.0.schedules);
         all.truncate(SCHEDULES - 1);
         all.insert(0, (question, Arc::new(found)));

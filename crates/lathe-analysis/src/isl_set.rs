@@ -1,4 +1,4 @@
-//! The questions that isl answers. One context per thread, under a budget of operations; no isl object
+//! The questions that isl answers. One context per thread, under a budget of operations; but for matrices, no isl object
 //! leaves this file.
 
 use crate::answers::{Answer, Kept, answers};
@@ -182,9 +182,8 @@ fn projected(ctx: &Context, p: &Projection) -> Result<Set, LibISLError> {
 fn basic_set(ctx: &Context, cons: &[Con], columns: &[u32]) -> Result<BasicSet, LibISLError> {
     let width = columns.len() as u32;
     let (eqs, ineqs): (Vec<&Con>, Vec<&Con>) = cons.iter().partition(|c| c.eq);
-    let matrix = |rows: &[&Con]| -> Result<Mat, LibISLError> {
-        let mut m = Mat::alloc(ctx, rows.len() as u32, width + 1)?;
-        for (r, con) in rows.iter().enumerate() {
+    let rows = |all: &[&Con]| -> Vec<Vec<i64>> {
+        let row = |con: &&Con| {
             let mut row = vec![0i64; columns.len() + 1];
             for (col, k) in &con.lin.terms {
                 if let Ok(at) = columns.binary_search(col) {
@@ -192,15 +191,11 @@ fn basic_set(ctx: &Context, cons: &[Con], columns: &[u32]) -> Result<BasicSet, L
                 }
             }
             row[columns.len()] = con.lin.constant;
-            for (c, v) in row.into_iter().enumerate() {
-                m = match i32::try_from(v) {
-                    Ok(small) => m.set_element_si(r as i32, c as i32, small)?,
-                    Err(_) => m.set_element_val(r as i32, c as i32, Val::int_from_si(ctx, v)?)?,
-                };
-            }
-        }
-        Ok(m)
+            row
+        };
+        all.iter().map(row).collect()
     };
+    let matrix = |all: &[&Con]| matrix(ctx, &rows(all), columns.len() + 1);
     let space = Space::set_alloc(ctx, 0, width)?;
     BasicSet::from_constraint_matrices(
         space,
@@ -211,6 +206,20 @@ fn basic_set(ctx: &Context, cons: &[Con], columns: &[u32]) -> Result<BasicSet, L
         DimType::Param,
         DimType::Cst,
     )
+}
+
+/// Rows of so many numbers.
+pub(crate) fn matrix(ctx: &Context, rows: &[Vec<i64>], width: usize) -> Result<Mat, LibISLError> {
+    let mut m = Mat::alloc(ctx, rows.len() as u32, width as u32)?;
+    for (r, row) in rows.iter().enumerate() {
+        for (c, v) in row.iter().enumerate() {
+            m = match i32::try_from(*v) {
+                Ok(small) => m.set_element_si(r as i32, c as i32, small)?,
+                Err(_) => m.set_element_val(r as i32, c as i32, Val::int_from_si(ctx, *v)?)?,
+            };
+        }
+    }
+    Ok(m)
 }
 
 /// A point of a set, as values of its dimensions.

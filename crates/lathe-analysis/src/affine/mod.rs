@@ -11,7 +11,9 @@ mod dims;
 mod distribute;
 mod generate;
 mod isl_schedule;
+mod parameters;
 pub(crate) mod project;
+mod relations;
 mod units;
 
 use crate::env::{Env, Item};
