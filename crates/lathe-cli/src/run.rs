@@ -61,7 +61,7 @@ pub fn run(a: &RunArgs, common: &Common) -> Outcome {
     let threads = target::threads(&a.data.given);
     let of = target::situation(&t.how, &given, &sizes, &build, threads);
     let schedule = target::scheduled(t, t.how.strategy.as_deref(), &program, &kernel, of)?;
-    let built = lathe::compile(&schedule, &build).map_err(at)?;
+    let built = lathe::compile_for(&schedule, &build, Some(&sizes)).map_err(at)?;
     for text in build.cache.iter().flat_map(|c| c.notes()) {
         note!("note: {text}");
     }

@@ -29,7 +29,7 @@ use llvm_sys::target::{
 use llvm_sys::target_machine::*;
 use llvm_sys::transforms::pass_builder::*;
 use std::ffi::{CStr, c_char};
-use std::sync::Once;
+use std::sync::{LazyLock, Mutex, MutexGuard, Once};
 
 /// A machine that code is generated for.
 pub struct Machine {
@@ -50,9 +50,41 @@ pub struct Machine {
 
 impl Drop for Machine {
     fn drop(&mut self) {
-        // SAFETY: made in `Machine::new`, disposed of once.
-        unsafe { LLVMDisposeTargetMachine(self.raw) }
+        idle().put(self.identity(), Idle(self.raw));
     }
+}
+
+/// A code generator that nobody uses.
+struct Idle(LLVMTargetMachineRef);
+
+// SAFETY: code generators belong to no thread; one thread at a time has it.
+unsafe impl Send for Idle {}
+
+/// Code generators between compilations: what they know of a processor takes longer to make than the code of a small kernel.
+#[derive(Default)]
+struct Generators(Vec<(String, Idle)>);
+
+/// So many are kept; the oldest go first.
+const IDLE: usize = 8;
+
+impl Generators {
+    fn take(&mut self, identity: &str) -> Option<LLVMTargetMachineRef> {
+        let at = self.0.iter().rposition(|g| g.0 == identity)?;
+        Some(self.0.remove(at).1.0)
+    }
+
+    fn put(&mut self, identity: String, generator: Idle) {
+        self.0.push((identity, generator));
+        if self.0.len() > IDLE {
+            // SAFETY: made in `Machine::of`; nobody has it any more.
+            unsafe { LLVMDisposeTargetMachine(self.0.remove(0).1.0) }
+        }
+    }
+}
+
+fn idle() -> MutexGuard<'static, Generators> {
+    static GENERATORS: LazyLock<Mutex<Generators>> = LazyLock::new(Mutex::default);
+    GENERATORS.lock().unwrap_or_else(|p| p.into_inner())
 }
 
 /// The architectures that code is generated for, as machine files call them.
@@ -234,6 +266,21 @@ impl Machine {
     fn of(names: Names, opt_level: u8) -> Result<Machine> {
         let error = |text: String| Diagnostic::error(codes::MACHINE, text);
         let Names { triple, cpu, features, vscale, bit_masks, avx2, avx512 } = names;
+        let of = |raw, triple, cpu, features| Machine {
+            raw,
+            triple,
+            cpu,
+            features,
+            opt_level,
+            vscale,
+            bit_masks,
+            avx2,
+            avx512,
+        };
+        let identity = identity(&triple, &cpu, &features, opt_level);
+        if let Some(raw) = idle().take(&identity) {
+            return Ok(of(raw, triple, cpu, features));
+        }
         let mut target = std::ptr::null_mut();
         let mut message = std::ptr::null_mut();
         let c_triple = c_string(&triple);
@@ -263,14 +310,12 @@ impl Machine {
         if raw.is_null() {
             return Err(error(format!("LLVM has no machine `{cpu}`")));
         }
-        Ok(Machine { raw, triple, cpu, features, opt_level, vscale, bit_masks, avx2, avx512 })
+        Ok(of(raw, triple, cpu, features))
     }
 
     /// All that the code of a module depends on besides the module and the passes.
     pub fn identity(&self) -> String {
-        let (major, minor, patch) = version();
-        let Machine { triple, cpu, features, opt_level, .. } = self;
-        format!("LLVM {major}.{minor}.{patch} {triple} {cpu} {features} O{opt_level}")
+        identity(&self.triple, &self.cpu, &self.features, self.opt_level)
     }
 
     pub fn is_x86_64(&self) -> bool {
@@ -353,6 +398,11 @@ impl Machine {
             Ok(bytes)
         }
     }
+}
+
+fn identity(triple: &str, cpu: &str, features: &str, opt_level: u8) -> String {
+    let (major, minor, patch) = version();
+    format!("LLVM {major}.{minor}.{patch} {triple} {cpu} {features} O{opt_level}")
 }
 
 /// A machine of a file: its processor is one that the files of Lathe name, for one of the architectures that this engine

@@ -388,6 +388,15 @@ pub fn compile(py: Python<'_>, kernel: &Kernel, choice: &Choice, stored: bool) -
     Ok(Arc::new(made))
 }
 
+/// Makes the code of all versions: who compiles ahead of calls waits for none of them later.
+pub fn complete(py: Python<'_>, kernel: &Kernel, code: &Prepared) -> PyResult<()> {
+    let made = py.detach(|| {
+        let _right = Compiling::begin();
+        code.built.complete()
+    });
+    made.map_err(|d| errors::at(py, &kernel.program.sources, d))
+}
+
 /// The kernel's program with what the choice adds to it.
 pub fn program_of(py: Python<'_>, kernel: &Kernel, choice: &Choice) -> PyResult<Arc<Program>> {
     match &choice.more {

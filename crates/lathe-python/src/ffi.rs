@@ -7,7 +7,7 @@
 
 use crate::code::{Choice, compile, on_large_stack, program_of};
 use crate::kernel::Kernel;
-use crate::pools::{Compiling, pool, pool_anywhere};
+use crate::pools::{Compiling, make_ready, pool, pool_anywhere};
 use crate::refusals::argument_error;
 use crate::signature::{Param, Signature};
 use lathe::ir::Mode;
@@ -431,6 +431,9 @@ unsafe fn execute(f: &Frame) -> Result<(), String> {
     // SAFETY: by the caller.
     let all = unsafe { arranged(f, &entry.slots) }?;
     let count = all.count();
+    if count > 0 {
+        make_ready(&entry.code.built, &all.views(&entry.slots, 0, &|_, data| data)).map_err(|d| said(&d))?;
+    }
     let one = |at: i64| -> Result<(), Diagnostic> {
         entry.code.built.call_views(entry.pool, &mut all.views(&entry.slots, at, &|_, data| data))
     };

@@ -381,6 +381,7 @@ impl Kernel {
     /// Compiles without a call.
     fn compile_(&self, py: Python<'_>, how: Choice) -> PyResult<Described> {
         if let Some(c) = self.chosen(&how) {
+            code::complete(py, self, &c)?;
             return Ok(described(&c));
         }
         // Calls that ask for nothing run code for the number of threads that they get.
@@ -389,6 +390,7 @@ impl Kernel {
             false => how.threads,
         };
         let made = code::compile(py, self, &Choice { threads, ..how.clone() }, false)?;
+        code::complete(py, self, &made)?;
         self.keep(how, Arc::clone(&made));
         Ok(described(&made))
     }

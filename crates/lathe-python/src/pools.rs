@@ -4,7 +4,7 @@
 //! While a process forks nobody compiles, so that the child finds no lock held by a thread that it does not have.
 
 use crate::errors;
-use lathe::{Diagnostic, Pool};
+use lathe::{ArgView, Built, Diagnostic, Pool};
 use pyo3::prelude::*;
 use pyo3::types::PyBool;
 use std::collections::HashMap;
@@ -99,6 +99,15 @@ impl Drop for Compiling {
     fn drop(&mut self) {
         BUSY.store(false, Ordering::Release);
     }
+}
+
+/// Makes the code that a call takes, where none before it did. The interpreter's lock is not held.
+pub fn make_ready(built: &Built, views: &[ArgView]) -> Result<(), Diagnostic> {
+    if built.is_ready(views) {
+        return Ok(());
+    }
+    let _right = Compiling::begin();
+    built.ready(views)
 }
 
 /// Before a fork: waits for whoever compiles.

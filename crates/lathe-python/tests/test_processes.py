@@ -54,6 +54,32 @@ def test_compiled_code_is_kept(tmp_path):
     assert run(first, LATHE_CACHE=str(cache)).splitlines()[0] == "False"
 
 
+VERSIONS = """
+import numpy as np, lathe
+add = lathe.kernel('''
+kernel add(A: f32[N]) -> (B: f32[N]) { B[i] = A[i] * 3 + 1 }
+strategy fast for add = if N <= 8 then split(i, 4) else if N % 16 == 0 then split(i, 16) ; vectorize(i.i, 16) else split(i, 32)
+''')
+for n in SIZES:
+    a = np.arange(n, dtype=np.float32)
+    assert (add(a, strategy="fast") == a * 3 + 1).all()
+    assert (add(a[::-1], strategy="fast") == a[::-1] * 3 + 1).all()
+"""
+
+
+def test_versions_are_compiled_when_a_call_takes_them(tmp_path):
+    cache = tmp_path / "cache"
+    files = []
+    for sizes in ([32], [32, 64], [5, 32], [33, 5], [16, 7, 100]):
+        run(VERSIONS.replace("SIZES", str(sizes)), LATHE_CACHE=str(cache))
+        files.append(len(list(cache.glob("compiled-*/*.bin"))))
+    # The plan, then for each version its code for dense arrays and for others.
+    assert files == [3, 3, 5, 7, 7]
+    whole = VERSIONS.replace("SIZES", "[]") + "add.compile(strategy='fast')\n"
+    assert run(whole, LATHE_CACHE=str(tmp_path / "whole")) == ""
+    assert len(list((tmp_path / "whole").glob("compiled-*/*.bin"))) == 4
+
+
 def test_folders_that_cannot_be_written(tmp_path):
     file = tmp_path / "file"
     file.write_text("")

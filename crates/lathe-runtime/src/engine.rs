@@ -193,7 +193,7 @@ impl Kernel {
             checks: object.checks,
             signature: Signature::of(func),
             times,
-            locals: if engine.is_device() { Locals::default() } else { Locals::of(func) },
+            locals: Locals::on(engine, func),
             general,
             any_strides: OnceLock::new(),
         })

@@ -6,6 +6,7 @@
 
 use crate::array::ArgView;
 use crate::codes;
+use crate::engine::Engine;
 use crate::scratch::kept;
 use crate::storage::{available_memory, human};
 use lathe_diagnostics::Diagnostic;
@@ -65,6 +66,11 @@ enum Step {
 }
 
 impl Locals {
+    /// Of a function on an engine; those of devices are not in the host's memory.
+    pub fn on(engine: Engine, func: &Function) -> Locals {
+        if engine.is_device() { Locals::default() } else { Locals::of(func) }
+    }
+
     /// Of a function as engines allocate it.
     pub fn of(func: &Function) -> Locals {
         let mut b = Builder::of(func);

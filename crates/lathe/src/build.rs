@@ -3,6 +3,7 @@
 use crate::cache::Cache;
 use crate::codes;
 use crate::dispatch::{Condition, Sizes};
+use crate::late::{Late, Make};
 use crate::parallel::each;
 use crate::schedule::Schedule;
 use lathe_diagnostics::{Diagnostic, Places};
@@ -15,6 +16,7 @@ use lathe_runtime::device::{Argument, Device, Devices, Launch, Sequence, Views};
 use lathe_runtime::{ArgView, Array, DeviceRun, Engine, General, Kernel, Limits, Object, Options, Pool};
 use lathe_space::{Expr, Value};
 use lathe_target::Machine;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -59,7 +61,7 @@ impl Build {
 
 /// A compiled kernel: one version, or several of which the call takes the first whose condition holds.
 pub struct Built {
-    versions: Vec<(Option<Condition>, Kernel)>,
+    versions: Vec<(Option<Condition>, Late)>,
     /// For each size: its name, and the parameter and dimension that give it.
     sizes: Sizes,
     /// Constraints of the strategy over sizes.
@@ -80,7 +82,33 @@ pub fn compile(schedule: &Schedule, build: &Build) -> Result<Built, Diagnostic> 
     let kernels = each(&schedule.versions, |v| compile_tree(schedule, &v.func, build));
     let mut versions = Vec::new();
     for (v, kernel) in schedule.versions.iter().zip(kernels) {
-        versions.push((v.condition.clone(), kernel?));
+        versions.push((v.condition.clone(), kernel?.into()));
+    }
+    let built = Built::of(&schedule.plain, versions, &schedule.requires);
+    Ok(Built { compile_seconds: start.elapsed().as_secs_f64(), ..built })
+}
+
+/// Compiles the version that calls with these sizes take; the others are compiled when the first call takes them. Without sizes that
+/// is so for all of several versions.
+///
+/// # Errors
+/// As [`compile`], of that version.
+pub fn compile_for(
+    schedule: &Schedule,
+    build: &Build,
+    sizes: Option<&BTreeMap<String, i64>>,
+) -> Result<Built, Diagnostic> {
+    let start = Instant::now();
+    let given = sizes.map(|s| s.iter().map(|(n, v)| (n.clone(), *v)).collect::<Vec<_>>());
+    let now = match given {
+        _ if schedule.versions.len() == 1 => Some(0),
+        given => given.map(|sizes| version_for(schedule, &sizes)),
+    };
+    let mut versions = Vec::new();
+    for (at, v) in schedule.versions.iter().enumerate() {
+        let make = maker(schedule, &v.func, build)?;
+        let late = if now == Some(at) { Late::from(make()?) } else { Late::by(make) };
+        versions.push((v.condition.clone(), late));
     }
     let built = Built::of(&schedule.plain, versions, &schedule.requires);
     Ok(Built { compile_seconds: start.elapsed().as_secs_f64(), ..built })
@@ -104,7 +132,7 @@ pub fn compile_version(schedule: &Schedule, version: usize, build: &Build) -> Re
         return Err(Diagnostic::error(codes::VERSIONS, "the strategy has no such version"));
     };
     let kernel = compile_tree(schedule, &version.func, build)?;
-    let built = Built::of(&schedule.plain, vec![(None, kernel)], &schedule.requires);
+    let built = Built::of(&schedule.plain, vec![(None, kernel.into())], &schedule.requires);
     Ok(Built { compile_seconds: start.elapsed().as_secs_f64(), ..built })
 }
 
@@ -113,11 +141,23 @@ pub fn compile_version(schedule: &Schedule, version: usize, build: &Build) -> Re
 /// # Errors
 /// As [`compile`].
 pub fn compile_tree(schedule: &Schedule, func: &Function, build: &Build) -> Result<Kernel, Diagnostic> {
+    let build = allowed(schedule, func, build)?;
+    with_cache(&schedule.module, func, &build, true)
+}
+
+/// What compiles one tree of a schedule.
+fn maker(schedule: &Schedule, func: &Function, build: &Build) -> Result<Make, Diagnostic> {
+    let build = allowed(schedule, func, build)?;
+    let (module, func) = (schedule.module.clone(), func.clone());
+    Ok(Box::new(move || with_cache(&module, &func, &build, true)))
+}
+
+/// How a tree of a schedule is compiled, if the engine may run it.
+pub(crate) fn allowed(schedule: &Schedule, func: &Function, build: &Build) -> Result<Build, Diagnostic> {
     if build.engine != Engine::INTERPRETER {
         schedule.proved()?;
     }
-    let build = Build { races: schedule.may_race() || orders(&schedule.module, func), ..build.clone() };
-    with_cache(&schedule.module, func, &build, true)
+    Ok(Build { races: schedule.may_race() || orders(&schedule.module, func), ..build.clone() })
 }
 
 /// Whether barriers or tokens order what a tree does, or that of a function that it may call: which accesses they keep
@@ -158,10 +198,11 @@ pub(crate) fn places_of_checks(func: &Function) -> Vec<(String, Places)> {
 
 impl Built {
     /// Compiled versions of a function, each with its condition; `func` has its parameters and checks.
-    pub(crate) fn of(func: &Function, versions: Vec<(Option<Expr>, Kernel)>, requires: &[Expr]) -> Built {
+    pub(crate) fn of(func: &Function, versions: Vec<(Option<Expr>, Late)>, requires: &[Expr]) -> Built {
         let sizes = Sizes::of(func);
         let named = |(n, d): &(String, std::time::Duration)| (n.clone(), d.as_secs_f64());
-        let times = versions.iter().flat_map(|v| v.1.times().iter().map(named)).collect();
+        let times =
+            versions.iter().filter_map(|v| v.1.made()).flat_map(|k| k.times().iter().map(named)).collect();
         let condition = |c: &Expr| Condition::new(c, &sizes);
         Built {
             versions: versions.into_iter().map(|(c, k)| (c.as_ref().map(condition), k)).collect(),
@@ -173,9 +214,25 @@ impl Built {
         }
     }
 
-    /// The code of each version.
-    pub(crate) fn kernels(&self) -> impl Iterator<Item = &Kernel> {
-        self.versions.iter().map(|v| &v.1)
+    /// Whether a call with these arguments finds its code made.
+    pub fn is_ready(&self, args: &[ArgView]) -> bool {
+        self.versions.iter().all(|v| v.1.made().is_some()) || self.picked(args).made().is_some()
+    }
+
+    /// Makes the code that a call with these arguments takes, if it is not there.
+    ///
+    /// # Errors
+    /// As [`compile`].
+    pub fn ready(&self, args: &[ArgView]) -> Result<(), Diagnostic> {
+        self.pick(args).map(drop)
+    }
+
+    /// Makes all code that is not there.
+    ///
+    /// # Errors
+    /// As [`compile`].
+    pub fn complete(&self) -> Result<(), Diagnostic> {
+        each(&self.versions, |v| v.1.get().map(drop)).into_iter().collect()
     }
 
     /// Runs the kernel on one array per parameter.
@@ -194,12 +251,12 @@ impl Built {
     /// As [`Built::call`].
     pub fn device_seconds(&self, arrays: &mut [Array], runs: usize) -> Result<Option<Vec<f64>>, Diagnostic> {
         let mut views: Vec<ArgView> = arrays.iter_mut().map(Array::view_mut).collect();
-        self.pick(&views).seconds(&mut views, runs)
+        self.pick(&views)?.seconds(&mut views, runs)
     }
 
     /// What the last call did on its device; none for code of the host.
     pub fn last_run(&self) -> Option<DeviceRun> {
-        self.versions.iter().find_map(|v| v.1.code().last_run())
+        self.versions.iter().find_map(|v| v.1.made()?.code().last_run())
     }
 
     /// Whether a compiler was needed, or all code was kept from before.
@@ -241,7 +298,7 @@ impl Built {
         views.check()?;
         let args = views.views();
         self.required(&args)?;
-        take(self.pick(&args)).map_err(|d| at_check(&self.checks, d))
+        take(self.pick(&args)?).map_err(|d| at_check(&self.checks, d))
     }
 
     /// Like [`Built::call`] on borrowed memory.
@@ -258,7 +315,7 @@ impl Built {
     /// As [`Built::call`]; `E0824` if it was interrupted, `E0825` if its time was over.
     pub fn call_within(&self, pool: &Pool, args: &mut [ArgView], limits: &Limits) -> Result<(), Diagnostic> {
         self.required(args)?;
-        self.pick(args).call_within(pool, args, limits).map_err(|d| at_check(&self.checks, d))
+        self.pick(args)?.call_within(pool, args, limits).map_err(|d| at_check(&self.checks, d))
     }
 
     /// Starts the kernel on arrays in the memory of its device: [`lathe_runtime::Kernel::start`].
@@ -271,7 +328,7 @@ impl Built {
     pub unsafe fn start(&self, args: &mut [ArgView], stream: u64) -> Result<(), Diagnostic> {
         self.required(args)?;
         // SAFETY: the caller's promise.
-        unsafe { self.pick(args).start(args, stream) }.map_err(|d| at_check(&self.checks, d))
+        unsafe { self.pick(args)?.start(args, stream) }.map_err(|d| at_check(&self.checks, d))
     }
 
     /// Refuses sizes for which the strategy was not written.
@@ -291,15 +348,22 @@ impl Built {
         Ok(())
     }
 
+    /// The code of the version for these arguments.
+    #[inline]
+    fn pick(&self, args: &[ArgView]) -> Result<&Kernel, Diagnostic> {
+        self.picked(args).get()
+    }
+
     /// The version for these arguments. Wrong arguments get some version, whose checks then refuse them.
-    fn pick(&self, args: &[ArgView]) -> &Kernel {
+    #[inline]
+    fn picked(&self, args: &[ArgView]) -> &Late {
         let last = &self.versions[self.versions.len() - 1].1;
         if self.versions.len() == 1 {
             return last;
         }
-        for (condition, kernel) in &self.versions {
+        for (condition, code) in &self.versions {
             if condition.as_ref().is_none_or(|c| c.holds(&self.sizes, args) == Some(true)) {
-                return kernel;
+                return code;
             }
         }
         last

@@ -4,9 +4,10 @@
 //! neither analyses nor schedules nor compiles.
 
 use crate::applied::How;
-use crate::build::{Build, Built, code_key, made_by, with_cache};
+use crate::build::{Build, Built, allowed, code_key, compile_for, made_by, with_cache};
 use crate::cache::Cache;
 use crate::choice::StrategySource;
+use crate::late::Late;
 use crate::program::{Failure, Program};
 use crate::schedule::{Schedule, specialize};
 use crate::which::schedule;
@@ -17,7 +18,7 @@ use lathe_space::{Expr, Value};
 use lathe_target::Machine;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// A kernel with its code, and where it came from.
 pub struct Prepared {
@@ -33,7 +34,8 @@ pub struct Prepared {
     pub from_cache: bool,
 }
 
-/// Schedules and compiles a kernel, or loads what an earlier process kept.
+/// Schedules and compiles a kernel, or loads what an earlier process kept. Of several versions on the host, those that the sizes of
+/// `how` do not choose are compiled when the first call takes them.
 ///
 /// # Errors
 /// As [`schedule`] and [`crate::compile`].
@@ -57,7 +59,14 @@ pub fn prepare(
         return Ok(found);
     }
     let s = recipe.schedule()?;
-    let built = crate::compile(&s, build).map_err(|d| Failure::one(&program.sources, d))?;
+    let sizes: BTreeMap<String, i64> =
+        how.sizes.iter().chain(&how.specialize).map(|(n, v)| (n.clone(), *v)).collect();
+    // What runs on a device is refused here, where its compiler is missing, and not by a call.
+    let built = match build.engine.is_device() {
+        true => crate::compile(&s, build),
+        false => compile_for(&s, build, Some(&sizes).filter(|_| how.knows(&s.plain))),
+    };
+    let built = built.map_err(|d| Failure::one(&program.sources, d))?;
     if let Some((cache, key)) = kept {
         let made_by = made_by(build.engine).map_err(|d| Failure::one(&program.sources, d))?;
         let plan = Plan {
@@ -69,7 +78,7 @@ pub fn prepare(
             versions: (s.versions.iter())
                 .map(|v| (v.condition.clone(), code_key(&made_by, &s.module, &v.func, &build.options(true))))
                 .collect(),
-            locals: built.kernels().map(|k| k.locals().clone()).collect(),
+            locals: s.versions.iter().map(|v| Locals::on(build.engine, &v.func)).collect(),
             assumptions: s.assumptions(),
         };
         if let Ok(text) = serde_json::to_vec(&plan) {
@@ -136,13 +145,23 @@ impl Recipe {
         let plan: Plan = serde_json::from_slice(&cache.get(key)?).ok()?;
         let kernel = self.program.kernel(Some(&self.kernel)).ok()?;
         let func = specialize(kernel, &self.how.specialize).ok()?;
-        let mut versions = Vec::new();
+        let (mut versions, mut found) = (Vec::new(), false);
+        let again = Arc::new(Again { recipe: self.clone(), schedule: OnceLock::new() });
         for (at, (condition, code)) in plan.versions.into_iter().enumerate() {
-            let object = Object::from_bytes(&cache.get(&code)?).ok()?;
-            let again = self.clone();
-            let general: General = Box::new(move || again.general(at));
+            let making = Arc::clone(&again);
+            // No call took it yet, or it made room for others.
+            let Some(bytes) = cache.get(&code) else {
+                versions.push((condition, Late::by(Box::new(move || making.version(at, true)))));
+                continue;
+            };
+            found = true;
+            let general: General = Box::new(move || making.version(at, false));
+            let object = Object::from_bytes(&bytes).ok()?;
             let kernel = Kernel::load(self.build.engine, &func, object, Some(general)).ok()?;
-            versions.push((condition, kernel.with_locals(plan.locals.get(at)?.clone())));
+            versions.push((condition, kernel.with_locals(plan.locals.get(at)?.clone()).into()));
+        }
+        if !found {
+            return None;
         }
         Some(Prepared {
             built: Built::of(&func, versions, &plan.requires),
@@ -154,18 +173,27 @@ impl Recipe {
             from_cache: true,
         })
     }
+}
 
-    /// The body for any strides of one version.
-    fn general(&self, version: usize) -> Result<Kernel, Diagnostic> {
+/// What makes code that the cache does not have, from the source.
+struct Again {
+    recipe: Recipe,
+    schedule: OnceLock<Result<Schedule, Diagnostic>>,
+}
+
+impl Again {
+    /// The code of one version: for unit strides, or for any.
+    fn version(&self, version: usize, unit_strides_only: bool) -> Result<Kernel, Diagnostic> {
         let first = |f: Failure| {
             f.diagnostics.into_iter().next().unwrap_or_else(|| {
                 Diagnostic::error(crate::codes::VERSIONS, "a schedule that succeeded before fails now")
             })
         };
-        let s = self.schedule().map_err(first)?;
+        let s = self.schedule.get_or_init(|| self.recipe.schedule().map_err(first));
+        let s = s.as_ref().map_err(Clone::clone)?;
         let Some(v) = s.versions.get(version) else {
             return Err(Diagnostic::error(crate::codes::VERSIONS, "the strategy has no such version"));
         };
-        with_cache(&s.module, &v.func, &self.build, false)
+        with_cache(&s.module, &v.func, &allowed(s, &v.func, &self.recipe.build)?, unit_strides_only)
     }
 }

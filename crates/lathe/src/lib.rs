@@ -32,6 +32,7 @@ mod fun;
 pub mod grad;
 pub mod inputs;
 mod kept;
+mod late;
 pub mod machine;
 pub mod mdh;
 mod open;
@@ -51,7 +52,7 @@ mod version;
 pub mod which;
 
 pub use applied::{Form, How, Version};
-pub use build::{Build, Built, compile};
+pub use build::{Build, Built, compile, compile_for};
 pub use cache::Cache;
 pub use check::{Reference, check_facts, check_result};
 pub use choice::StrategySource;

@@ -9,7 +9,7 @@ use crate::errors;
 use crate::interrupts::{self, Ended};
 use crate::kernel::Kernel;
 use crate::keywords::{Asked, asked};
-use crate::pools::pool;
+use crate::pools::{make_ready, pool};
 use crate::refusals::argument_error;
 use crate::signature::{Param, Source};
 use crate::tensors::Torch;
@@ -106,10 +106,25 @@ struct Work<'a, 'b> {
 // SAFETY: the views point to memory that the caller's arrays keep alive; a kernel may run on any thread.
 unsafe impl Send for Work<'_, '_> {}
 
+/// What makes the code of a call without the interpreter's lock.
+struct Ready<'a, 'b>(&'a Prepared, &'a mut SmallVec<[ArgView<'b>; 12]>);
+
+// SAFETY: as for `Work`; nothing but extents is read.
+unsafe impl Send for Ready<'_, '_> {}
+
+impl Ready<'_, '_> {
+    fn make(self) -> Result<(), Diagnostic> {
+        make_ready(&self.0.built, self.1)
+    }
+}
+
 impl Work<'_, '_> {
     fn run(self) -> Result<(), Ended> {
         match self.on {
-            On::Host(pool, time) => interrupts::call(&self.code.built, pool, self.views, time),
+            On::Host(pool, time) => {
+                make_ready(&self.code.built, self.views).map_err(Ended::Refused)?;
+                interrupts::call(&self.code.built, pool, self.views, time)
+            }
             // SAFETY: arrays of a device that the caller holds. Their packages give memory back in the order of the stream
             // on which the kernel was started, so that it stays until the kernel is done.
             On::Stream(stream) => {
@@ -195,7 +210,7 @@ fn here<'py>(
     }
 }
 
-/// The code that a call with these arguments runs.
+/// The code that a call with these arguments runs, ready for it.
 pub fn code_of<'py>(
     py: Python<'py>,
     kernel: &Kernel,
@@ -203,7 +218,16 @@ pub fn code_of<'py>(
     kwargs: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<Arc<Prepared>> {
     match prepared(py, kernel, args, kwargs, HandsOn::Nobody) {
-        Ok(p) => Ok(p.3),
+        Ok((call, _, on, code)) => {
+            let mut views = call.views();
+            let ready = Ready(&code, &mut views);
+            match on {
+                On::Host(..) => py.detach(move || ready.make()).map_err(|d| call.failed(d))?,
+                On::Stream(_) => {}
+            }
+            drop(views);
+            Ok(code)
+        }
         Err(Stop::Raise(e)) => Err(e),
         Err(Stop::Debug) => {
             let text = "`debug` is an option of calls";

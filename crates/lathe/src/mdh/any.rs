@@ -207,6 +207,18 @@ fn compare(op: BinOp, a: Expr, value: i64) -> Expr {
 /// A set of points.
 type Set = u128;
 
+/// The points of a set, in their order.
+fn members(set: Set) -> impl Iterator<Item = usize> {
+    let halves = [(0, set as u64), (64, (set >> 64) as u64)];
+    halves.into_iter().flat_map(|(from, mut half)| {
+        std::iter::from_fn(move || {
+            let at = (half != 0).then(|| from + half.trailing_zeros() as usize);
+            half &= half.wrapping_sub(1);
+            at
+        })
+    })
+}
+
 /// Conditions on free sizes, with the points at which each holds: comparisons of a size, or of the product of all, with
 /// a power of two below limits, and two of these together.
 fn conditions(free: &[&str], points: &[Sizes], [sizes, roots]: [u32; 2]) -> Vec<(Set, Expr)> {
@@ -317,8 +329,13 @@ fn in_front(
         for v in &rule.candidates {
             let gain = |p: usize| rule.weights[p] * (now[p] - losses[*v][p]);
             let gains: Vec<f64> = (0..points).map(gain).collect();
+            // No set of points gains more than those that gain something.
+            let most: f64 = gains.iter().filter(|g| **g > 0.0).sum();
+            if found.is_some_and(|f| most <= f.0) {
+                continue;
+            }
             for (c, (set, _)) in conditions.iter().enumerate() {
-                let gain = (0..points).filter(|p| set >> p & 1 == 1).map(|p| gains[p]).sum();
+                let gain = members(*set).map(|p| gains[p]).sum();
                 if found.is_none_or(|f| gain > f.0) {
                     found = Some((gain, *v, c));
                 }

@@ -15,6 +15,8 @@ mod forms;
 mod gradients;
 mod house;
 mod index;
+#[cfg(feature = "llvm")]
+mod late;
 mod loops;
 mod machines;
 mod mdh;
@@ -22,6 +24,8 @@ mod patterns;
 mod polybench;
 mod random;
 mod readers;
+#[cfg(feature = "llvm")]
+mod rows;
 #[cfg(feature = "llvm")]
 mod searches;
 mod tune_wrong;
