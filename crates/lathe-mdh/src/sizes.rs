@@ -31,6 +31,15 @@ const LONGEST: f64 = (1u64 << 36) as f64;
 /// Of sizes whose arrays are so many times as large as those of others, there are some between them.
 const APART: f64 = 4096.0;
 
+/// Sizes are at most so many times those of the examples for several threads, as a power of two.
+const THREADS: u32 = 6;
+
+/// A size is small if it is less than so many times that of its example.
+const FEW: i64 = 4;
+
+/// Points with a small size that matter to several threads.
+const AROUND: u32 = 4;
+
 /// Points from the examples to sizes whose arrays no cache holds.
 const FAR_POINTS: u32 = 8;
 
@@ -60,15 +69,7 @@ pub fn far(module: &Module, func: &Function, given: &BTreeMap<String, i64>) -> V
         let free = |name: &String| !given.contains_key(name) && !windows.contains(name);
         large.iter().map(|(name, v)| (name.clone(), if free(name) { size(*v) } else { *v })).collect()
     };
-    let elements = |sizes: &BTreeMap<String, i64>| {
-        let at: HashMap<VarId, i64> =
-            func.sizes.iter().filter_map(|b| Some((b.id, *sizes.get(&*b.name)?))).collect();
-        let one = |b: &lathe_ir::Buffer| {
-            let extents = b.extents.iter().map(|x| evaluate(x, &at).map(|n| n as f64));
-            extents.product::<Option<f64>>()
-        };
-        func.params.iter().filter_map(|p| p.array()).filter_map(|b| one(b)).fold(0.0, f64::max)
-    };
+    let elements = |sizes: &BTreeMap<String, i64>| elements(func, sizes, &|_| true);
     let fits = |s: &i64| {
         let sizes = with(&|v| v.max(*s));
         elements(&sizes) <= FAR && points(&read, &sizes) <= LONGEST
@@ -78,6 +79,57 @@ pub fn far(module: &Module, func: &Function, given: &BTreeMap<String, i64>) -> V
     let between = with(&|v| power(((v as f64) * (v.max(size) as f64)).sqrt() as i64));
     let apart = elements(&far) / elements(&large) > APART;
     [far].into_iter().chain(apart.then_some(between)).filter(|s| *s != large).collect()
+}
+
+/// For each size that may be small while the largest input does not depend on it: such sizes, the others so large that each of
+/// several threads has as much of that input as one has of that of the [`examples`], who read it once.
+pub fn thin(
+    module: &Module,
+    func: &Function,
+    given: &BTreeMap<String, i64>,
+    (threads, small): (u64, i64),
+) -> Vec<Thin> {
+    let (most, windows) = (examples(module, func, given), windows(module, func));
+    let free = |name: &String| !given.contains_key(name) && !windows.contains(name);
+    let times = |n: i64| -> BTreeMap<String, i64> {
+        most.iter().map(|(name, v)| (name.clone(), if free(name) { v * n } else { *v })).collect()
+    };
+    let read = |p: &lathe_ir::Param| p.mode == lathe_ir::Mode::In;
+    let largest = |sizes: &BTreeMap<String, i64>| elements(func, sizes, &read);
+    let enough = |sizes: &BTreeMap<String, i64>| largest(sizes) >= threads as f64 * largest(&most);
+    let Some(far) = (0..=THREADS).map(|e| times(1 << e)).find(enough) else { return Vec::new() };
+    let one = |name: &String| {
+        let with = |n: i64| -> BTreeMap<String, i64> {
+            far.iter().map(|(x, v)| (x.clone(), if x == name { n } else { *v })).collect()
+        };
+        let example = with(small.min(most[name]));
+        let range = |x: &str| if x == name { (1, FEW * small) } else { (most[x], far[x]) };
+        let around = usual((1..=AROUND).map(|n| point(n, &far, given, &windows, &range)), given, &windows);
+        (largest(&example) == largest(&far) && points(&computes(module, func), &example) <= POINTS)
+            .then(|| Thin { size: name.clone(), below: FEW * small, around: around.collect(), example })
+    };
+    most.keys().filter(|n| free(n)).filter_map(one).collect()
+}
+
+/// Sizes of which one is small, and an input that does not depend on it large.
+#[derive(Clone, Debug)]
+pub struct Thin {
+    /// The name of the one that is small, which is less than this.
+    pub size: String,
+    pub below: i64,
+    pub example: BTreeMap<String, i64>,
+    pub around: Vec<BTreeMap<String, i64>>,
+}
+
+/// Elements of the largest array of some parameters.
+fn elements(func: &Function, sizes: &BTreeMap<String, i64>, of: &dyn Fn(&lathe_ir::Param) -> bool) -> f64 {
+    let at: HashMap<VarId, i64> =
+        func.sizes.iter().filter_map(|b| Some((b.id, *sizes.get(&*b.name)?))).collect();
+    let one = |b: &lathe_ir::Buffer| {
+        let extents = b.extents.iter().map(|x| evaluate(x, &at).map(|n| n as f64));
+        extents.product::<Option<f64>>()
+    };
+    func.params.iter().filter(|p| of(p)).filter_map(|p| p.array()).filter_map(|b| one(b)).fold(0.0, f64::max)
 }
 
 /// Points of the largest compute.

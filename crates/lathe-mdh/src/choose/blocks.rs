@@ -1,9 +1,9 @@
 //! Products of matrices on threads: a grid of blocks of results, in which rows are read where they lie. In small products
 //! each thread packs the columns of its own block, so that threads meet once in a call, and a block goes through the sum in
 //! pieces of which the second cache keeps the columns of one tile (K. Goto and R. van de Geijn, *Anatomy of
-//! High-Performance Matrix Multiplication*, 2008, §4). In larger ones all threads pack all columns first, and there are
-//! several blocks for each thread: those that run faster take more of them. Rows that lie across pages are packed first, as a
-//! rule by all threads together.
+//! High-Performance Matrix Multiplication*, 2008, §4). In larger ones many threads pack all columns first, and there are
+//! several blocks for each thread: those that run faster take more of them; few threads pack their own there, too, as long as
+//! the second cache keeps those of a whole sum. Rows that lie across pages are packed first, as a rule by all threads together.
 
 use super::Setting;
 use super::facts::{Facts, Reach};
@@ -60,8 +60,7 @@ pub(super) struct Product {
 
 /// Whether this is a product of two matrices that is worth blocks on this machine.
 pub(super) fn product(f: &Facts, s: &Setting) -> Option<Product> {
-    let most = if s.threads < MANY { POINTS[1] } else { f64::INFINITY };
-    let pays = s.threads > 1 && (POINTS[0]..=most).contains(&f.points());
+    let pays = s.threads > 1 && f.points() >= POINTS[0];
     let long: Vec<usize> = (0..f.extents.len()).filter(|d| f.extents[*d] > 1).collect();
     let (sums, free): (Vec<usize>, Vec<usize>) = long.iter().partition(|d| f.reduced[**d]);
     let (&[sum], &[a, b], [x, y], [out]) = (&*sums, &*free, &*f.inputs, &*f.outputs) else { return None };
@@ -76,7 +75,8 @@ pub(super) fn product(f: &Facts, s: &Setting) -> Option<Product> {
 }
 
 impl Nest<'_> {
-    /// None where no tile has its lanes along a side of the product.
+    /// None where no tile has its lanes along a side of the product, or few threads would cut large sums: those are blocks of other
+    /// loops.
     pub(super) fn blocks(&self, p: Product) -> Option<Plan> {
         let (column, width) = self.t.lanes?;
         let row = *p.sides.iter().find(|d| **d != column)?;
@@ -92,9 +92,14 @@ impl Nest<'_> {
         let deepest = (m.l2_bytes / 4 / kept.max(1)).max(32);
         let depth = whole.div_ceil(whole.div_ceil(deepest)).next_multiple_of(8).min(whole);
         let own = Columns { together: false, depth, passes: whole.div_ceil(depth) };
-        let own = (self.f.points() <= POINTS[1]).then_some(own);
-        let fits = self.s.threads >= MANY && kept * whole <= m.l2_bytes / 2;
-        let together = fits.then_some(Columns { together: true, depth: whole, passes: 1 });
+        let at_once =
+            (kept * whole <= m.l2_bytes / 2).then_some(Columns { together: false, depth: whole, passes: 1 });
+        let many = self.s.threads >= MANY;
+        let own = match self.f.points() <= POINTS[1] {
+            true => Some(own),
+            false => at_once.filter(|_| !many),
+        };
+        let together = at_once.filter(|_| many).map(|c| Columns { together: true, ..c });
         let vectors = self.tile.iter().product::<u64>() as f64 / width as f64 / m.vector_units.max(1) as f64;
         let result = self.f.outputs.first().map_or(4, |r| r.bytes);
         let threads = self.s.threads.max(1);

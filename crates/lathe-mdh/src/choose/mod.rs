@@ -44,13 +44,14 @@ pub fn choose(h: &Shaped, model: &Model, s: &Setting) -> Decisions {
     }
     let f = Facts::of(h);
     let product = blocks::product(&f, s).filter(|_| layers.lanes.is_some() && layers.registers.is_some());
-    let shared = if product.is_none() && layers.threads.is_some() { s.threads } else { 1 };
-    let mut t = tile::best(&f, s.machine, s.exact, shared);
+    let tile = |shared: u64| tile::best(&f, s.machine, s.exact, shared);
+    // Blocks have as much to do whatever the tile.
     if let Some(p) = product
-        && let Some(plan) = nest::Nest::new(&f, s, &t, &layers).blocks(p)
+        && let Some(plan) = nest::Nest::new(&f, s, &tile(1), &layers).blocks(p)
     {
         return decide(h, model, &layers, &plan, None, plain);
     }
+    let mut t = tile(if layers.threads.is_some() { s.threads } else { 1 });
     if layers.lanes.is_none() {
         t.lanes = None;
     }

@@ -6,10 +6,13 @@ use super::nest::{Nest, Packing, Part, Plan, SMALL};
 use super::tile::{APART, REUSE, TURN, from_memory};
 
 /// Rows of an input that is read once are read side by side, as many as the processor fetches ahead: from memory where little
-/// arithmetic hides what it waits for, and else. Results are loaded and stored once for all of them. Intel's second cache
-/// follows 32 pages (*Intel 64 and IA-32 Architectures Optimization Reference Manual*, data prefetching): 16 x 4096 x 25088
-/// takes 32 ms there with 16 or 32 rows, 48 with 64, 145 with 128; a Zen 4 is as fast with any number.
-const STREAMS: [u64; 2] = [8, 16];
+/// arithmetic hides what it waits for, where few results read them, and else. Results are loaded and stored once for all of them.
+/// Intel's second cache follows 32 pages (*Intel 64 and IA-32 Architectures Optimization Reference Manual*, data prefetching):
+/// 16 x 4096 x 25088 takes 32 ms there with 16 or 32 rows, 48 with 64, 145 with 128; a Zen 4 is as fast with any number. With 32
+/// instead of 16, 32 x 1000 x 2048 takes 0.92 to 0.95 of its time, 4 x 2048 x 2048 1.02 and 8 x 4096 x 8192 1.06 to 1.2.
+const STREAMS: [u64; 3] = [8, 16, 32];
+/// Results per element from which on they are more.
+const MANY: u64 = 16;
 /// Packing a row costs less than one part in so many of the arithmetic that reads it, or it is read where it lies.
 const SMALL_PART: f64 = 24.0;
 /// Cycles of arithmetic with an element from which on a copy in the order of the lanes pays.
@@ -236,7 +239,8 @@ impl Nest<'_> {
         let short = (pages > known).then(|| extents[d].div_ceil(pages.div_ceil(BLOCK)).next_multiple_of(16));
         let kc = if self.loose(sides, packed, d) {
             let waits = self.columns_from_memory(sides) && self.rows(sides) < FEW;
-            divisor_near(extents[d], STREAMS[usize::from(!waits)])
+            let rows: u64 = sides.by_row.iter().map(|d| extents[*d]).product();
+            divisor_near(extents[d], STREAMS[if waits { 0 } else { 1 + usize::from(rows >= MANY) }])
         } else if let Some(kc) = fits.into_iter().chain(short).min() {
             kc
         } else {
@@ -311,7 +315,8 @@ impl Nest<'_> {
     }
 
     /// Columns outside of the blocks of the sum, where nothing is copied for all of them: as many as threads, which
-    /// then meet once only, and so few in each that a cache keeps the results from one block to the next.
+    /// then meet once only, and so few in each that a cache keeps the results from one block to the next. Where sizes are examples,
+    /// twice as many: other sizes have parts for all threads, too.
     fn strips(&self, sides: &Sides) -> Option<Part> {
         let d = *sides.by_column.iter().max_by_key(|d| self.trips[**d])?;
         let wanted = self.s.threads > 1 && self.t.cycles > SMALL && self.trips[d] >= self.s.threads;
@@ -319,7 +324,8 @@ impl Nest<'_> {
         let threads = self.at.threads.filter(|_| wanted && !elsewhere);
         let results: u64 = self.f.outputs.iter().map(|r| r.footprint(&self.f.extents)).sum();
         let held = results.div_ceil(self.s.machine.l2_bytes / 2);
-        let parts = threads.map_or(held, |_| held.next_multiple_of(self.s.threads)).min(self.trips[d]);
+        let each = self.s.threads * if self.s.exact { 1 } else { 2 };
+        let parts = threads.map_or(held, |_| held.next_multiple_of(each)).min(self.trips[d]);
         let each = self.trips[d].div_ceil(parts.max(1));
         let parts = self.trips[d].div_ceil(each);
         (parts > 1).then_some(Part { layer: threads.unwrap_or(self.at.outer), dim: d, parts })

@@ -238,10 +238,13 @@ fn sums_over_rows_far_apart_read_some_at_once() {
     let m = machine("x86-64-v4");
     let names = ["I", "J", "K"];
     assert_eq!(in_registers("MatMul", &names, &[16, 4096, 25088], &m)[2], Some(4));
-    for isa in ["x86-64-v4", "x86-64-v3"] {
-        let (all, _) = parts("MatMul", &names, &[16, 4096, 25088], &machine(isa));
+    // As many as processors follow where many results read them.
+    for (isa, rows, at_once) in
+        [("x86-64-v4", 16, 32), ("x86-64-v3", 16, 32), ("x86-64-v4", 8, 16), ("x86-64-v3", 12, 16)]
+    {
+        let (all, _) = parts("MatMul", &names, &[rows, 4096, 25088], &machine(isa));
         let sum: Vec<u64> = all.iter().filter_map(|p| p[2]).filter(|n| *n > 1).collect();
-        assert_eq!(sum[1..].iter().product::<u64>(), 16, "{isa}: {sum:?}");
+        assert_eq!(sum[1..].iter().product::<u64>(), at_once, "{isa}: {sum:?}");
     }
     assert_eq!(in_registers("MatMul", &names, &[1024, 1024, 1024], &m)[2], Some(1));
 }
@@ -356,7 +359,7 @@ fn server() -> Machine {
 }
 
 /// A grid of blocks for threads, on a machine that is made up: all have as much to do. In small products each packs the columns
-/// of its own blocks, in large ones all pack them together.
+/// of its own blocks, in large ones many threads pack them together, and two do not.
 #[test]
 fn products_are_shared_among_threads_in_blocks() {
     let row = ROWS.iter().find(|r| r.name == "MatMul").unwrap();
@@ -401,6 +404,14 @@ fn products_are_shared_among_threads_in_blocks() {
         assert!(text.contains("stage(B, at: ") && !text.contains("(A, at: "), "{values:?}: {text}");
         let new = transform(&module, &func, &auto.strategy, &text);
         compare(row, &new, &at, &format!("{values:?} exact {exact}\n{text}"));
+    }
+    // Two threads pack their own columns as long as the second cache keeps those of a whole sum; longer sums are cut.
+    for (values, own) in [([2048; 3], true), ([4096; 3], true), ([4096, 4096, 8192], false)] {
+        let at = sizes(values);
+        let func = fixed(&func, &h.at(&at).unwrap());
+        let auto = auto(&module, &func, &at, &Setting { machine: &server, threads: 2, exact: true }).unwrap();
+        let text = auto.strategy.to_string();
+        assert_eq!(!text.contains("split(C.k") && !text.contains("(A, at: "), own, "{values:?}: {text}");
     }
     let free = Machine { costs: Costs { wake: 0.0, wake_each: 0.0, ..Costs::default() }, ..narrow };
     for (values, m, threads) in [

@@ -13,7 +13,7 @@ const KNOWN: f64 = 64.0;
 /// Pages whose places are known without a walk through tables: entries of second-level TLBs of current processors are 1,536 to 3,072.
 pub(crate) const PLACES: f64 = 2048.0;
 /// So many rows are followed at a time.
-const ROWS: f64 = 16.0;
+const ROWS: f64 = 32.0;
 /// Bytes of neighbours in a row that are not enough to follow it.
 const SHORT: f64 = 512.0;
 

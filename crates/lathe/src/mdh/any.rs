@@ -7,7 +7,7 @@
 //!
 //! Where arrays may become larger than caches, two more versions may come in front of the list: one of those that there are, since
 //! there rows are read a few at a time, and one for arrays that no cache holds, of which what is stored passes by the caches, and
-//! sums run in blocks.
+//! sums run in blocks. On several threads it is one, for products of few rows with a matrix of which each thread's part is so large.
 
 use super::DEFAULT_MODEL;
 use super::setting::{Setting, Wanted};
@@ -15,7 +15,7 @@ use crate::applied::Version;
 use crate::parallel::each;
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::{Executor, Function, visit};
-use lathe_mdh::sizes;
+use lathe_mdh::sizes::{self, Thin};
 use lathe_model::{Estimate, estimate_with_sets};
 use lathe_space::{BinOp, Expr, Value, Values, eval};
 use lathe_strategy::Context;
@@ -34,13 +34,16 @@ const THIN: i64 = 2;
 /// Sizes of which none is large.
 const MODERATE: i64 = 32;
 
+/// Rows beside a matrix that several threads read once.
+const ROWS: i64 = 16;
+
 /// So many sizes are made small in turn: decisions take time.
 const TURNS: usize = 4;
 
 /// Cycles of a call besides its loops: what is faster than this makes no difference.
 const CALL: f64 = 2000.0;
 
-/// A point between the examples and the farthest sizes counts for so many of the others, which there are more of.
+/// A point beyond the examples counts for so many of the others, which there are more of.
 const FAR_WEIGHT: f64 = 4.0;
 
 /// Powers of two that sizes, and the square roots of their product, are compared with: up to this one, and for the farthest.
@@ -105,12 +108,25 @@ pub(super) fn any(
     versions.extend(each(&others, made).into_iter().flatten());
     let mut points = sizes::spread(w.set.module, w.set.func, known);
     let near = points.len();
-    points.extend(sizes::spread_far(w.set.module, w.set.func, known));
+    let shared = w.set.machine.threads > 1;
+    let far = sizes::far(w.set.module, w.set.func, known);
+    // Where the examples themselves are beyond the second cache, several threads share them, each kind in its way.
+    let beyond = !shared && !far.is_empty() || far.len() > 1;
+    let mut thin = Vec::new();
+    let more = if beyond {
+        points.extend(sizes::spread_far(w.set.module, w.set.func, known));
+        far
+    } else if shared {
+        thin = sizes::thin(w.set.module, w.set.func, known, (w.set.machine.threads, ROWS));
+        points.extend(thin.iter().flat_map(|t| t.around.clone()).take(Set::BITS as usize - near));
+        thin.iter().map(|t| t.example.clone()).collect()
+    } else {
+        Vec::new()
+    };
     let at = |v: &Version| -> Vec<Estimate> {
         points.iter().map(|p| estimate_with_sets(&v.func, p, w.set.machine)).collect()
     };
     let mut estimates = each(&versions, at);
-    let shared = w.set.machine.threads > 1;
     let most = MOST + usize::from(shared);
     // What is shared among threads has fewer versions in front for arrays beyond the caches: the list itself knows how lines and
     // pages follow each other.
@@ -118,19 +134,17 @@ pub(super) fn any(
     let costs: Vec<Vec<f64>> =
         estimates.iter().map(|e| e[..near].iter().map(|e| cost(cycles(e))).collect()).collect();
     let mut list = decision_list(&losses(&costs), &conditions(&free, &points[..near], LIMITS), most);
-    let far = sizes::far(w.set.module, w.set.func, known);
-    // Where the examples themselves are beyond the second cache, several threads share them, each kind in its way.
-    if w.set.machine.threads == 1 && !far.is_empty() || far.len() > 1 {
-        let far: Vec<(&Machine, Sizes)> = far.into_iter().map(|s| (w.set.machine, s)).collect();
-        let far: Vec<Version> = each(&far, made).into_iter().flatten().collect();
+    if !more.is_empty() {
+        let more: Vec<(&Machine, Sizes)> = more.into_iter().map(|s| (w.set.machine, s)).collect();
+        let more: Vec<Version> = each(&more, made).into_iter().flatten().collect();
         let of_examples = versions.len();
-        estimates.extend(each(&far, at));
-        versions.extend(far);
+        estimates.extend(each(&more, at));
+        versions.extend(more);
         let costs: Vec<Vec<f64>> =
             estimates.iter().map(|e| e.iter().map(|e| cost(e.cycles_beyond())).collect()).collect();
         let losses = losses(&costs);
         let weights: Vec<f64> = (0..points.len()).map(|p| if p < near { 1.0 } else { FAR_WEIGHT }).collect();
-        let of_far: f64 = weights[near..].iter().sum();
+        let of_more: f64 = weights[near..].iter().sum();
         let now = points.iter().enumerate().map(|(n, p)| losses[taken(&list, p)][n]).collect();
         // What the list has already stands where it is best.
         let others = (0..of_examples).filter(|v| list.iter().all(|l| l.0 != *v)).collect();
@@ -139,10 +153,14 @@ pub(super) fn any(
         let conditions = conditions(&free, &points, FAR_LIMITS);
         let start = in_front((now, list), &losses, &conditions, &rule);
         let candidates = (of_examples..losses.len()).collect();
-        let rule = Rule { candidates, most: start.1.len() + 1, least: WORTH * of_far, ..rule };
-        // These are for large sizes, whatever the model says of small ones.
-        let from: Vec<(Set, Expr)> = conditions.into_iter().filter(|c| is_from(&c.1)).collect();
-        list = in_front(start, &losses, &from, &rule).1;
+        let rule = Rule { candidates, most: start.1.len() + 1, least: WORTH * of_more, ..rule };
+        // Those beyond the caches are for large sizes, and those for a few rows are for few, whatever the model says of others.
+        let of_them = |c: &(Set, Expr)| if beyond { is_from(&c.1) } else { is_thin(&c.1, &thin) };
+        let of_them: Vec<(Set, Expr)> = conditions.into_iter().filter(of_them).collect();
+        list = in_front(start, &losses, &of_them, &rule).1;
+        if let Some((_, Some(first))) = list.first_mut().filter(|l| l.0 >= of_examples && !beyond) {
+            *first = halved(first, &thin);
+        }
     }
     let take = |(n, condition): (usize, Option<Expr>)| Version { condition, ..versions[n].clone() };
     let mut out: Vec<Version> = list.into_iter().map(take).collect();
@@ -270,6 +288,34 @@ fn is_from(e: &Expr) -> bool {
         Expr::Binary(BinOp::And, a, b) => is_from(a) && is_from(b),
         Expr::Binary(op, ..) => *op == BinOp::Ge,
         _ => false,
+    }
+}
+
+/// Whether a condition holds only where one of some sizes is small.
+fn is_thin(e: &Expr, thin: &[Thin]) -> bool {
+    match e {
+        Expr::Binary(BinOp::And, a, b) => is_thin(a, thin) || is_thin(b, thin),
+        Expr::Binary(BinOp::Lt, a, b) => thin.iter().any(|t| {
+            **a == Expr::Name(t.size.clone()) && matches!(**b, Expr::Value(Value::Int(n)) if n <= t.below)
+        }),
+        _ => false,
+    }
+}
+
+/// The same for half as many rows: the model knows too little of results that come again with each block of the sum. (60 x 1024 x 1024
+/// would take 1.2 times as long as with packed columns, 30 x 1024 x 1024 as long.)
+fn halved(e: &Expr, thin: &[Thin]) -> Expr {
+    match e {
+        Expr::Binary(BinOp::And, a, b) => {
+            Expr::Binary(BinOp::And, Box::new(halved(a, thin)), Box::new(halved(b, thin)))
+        }
+        Expr::Binary(BinOp::Lt, a, b) if is_thin(e, thin) => match **b {
+            Expr::Value(Value::Int(n)) if thin.iter().any(|t| t.below == n) => {
+                Expr::Binary(BinOp::Lt, a.clone(), Box::new(Expr::Value(Value::Int(n / 2))))
+            }
+            _ => e.clone(),
+        },
+        _ => e.clone(),
     }
 }
 

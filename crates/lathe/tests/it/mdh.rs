@@ -450,3 +450,44 @@ kernel product(A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]) { C[i, j] = sum[k](
         }
     }
 }
+
+/// Few rows beside a matrix of which each thread reads its part once: columns go to threads, and rows of the matrix are read some at a
+/// time. With more rows a side is packed.
+#[test]
+fn code_for_any_sizes_on_threads_has_a_version_for_few_rows() {
+    let p = Program::from_text("f.lathe", LINEAR).unwrap_or_else(|f| panic!("{f}"));
+    for (base, threads, rows) in [("x86-64-v4", 2, 16), ("x86-64-v4", 4, 16), ("x86-64-v3", 2, 10)] {
+        let machine = Machine {
+            threads,
+            l1_bytes: 48 << 10,
+            l1_ways: 12,
+            l2_bytes: 2 << 20,
+            l3_bytes: 64 << 20,
+            vector_units: 2,
+            ..Machine::named(base).unwrap()
+        };
+        let of = |strategy: &str| {
+            let how = How { strategy: Some(strategy.to_string()), ..How::default() };
+            lathe::schedule(&p, p.kernel(Some("matmul")).unwrap(), &how, &machine).unwrap()
+        };
+        let s = of("auto");
+        let taken = |all: [i64; 3]| {
+            let all = sizes(&[("I", all[0]), ("K", all[1]), ("J", all[2])]);
+            let value = |name: &str| all.get(name).map(|v| lathe_space::Value::Int(*v));
+            let holds =
+                |c: &lathe_space::Expr| lathe_space::eval(c, &value) == Ok(lathe_space::Value::Bool(true));
+            s.versions.iter().position(|v| v.condition.as_ref().is_none_or(holds)).unwrap()
+        };
+        let strategy = |n: usize| s.versions[n].taken.strategy.clone();
+        let few = strategy(taken([rows, 1000, 2048]));
+        assert!(
+            few.contains("split(C.k") && few.contains("parallel(C.j") && !few.contains("(B, at: "),
+            "{few}"
+        );
+        let many = strategy(taken([1024; 3]));
+        assert!(many.contains("space: host") && !many.contains("split(C.k"), "{many}");
+        let all = sizes(&[("I", 19), ("K", 37), ("J", 70)]);
+        let want = run(&of("naive"), 0, &all);
+        assert_eq!(run(&s, taken([rows, 1000, 2048]), &all), want);
+    }
+}
