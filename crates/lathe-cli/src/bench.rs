@@ -86,7 +86,7 @@ pub fn bench(a: &BenchArgs, common: &Common) -> Outcome {
     for s in &names {
         let of = target::situation(&t.how, &given, &sizes, &build, threads);
         let schedule = target::scheduled(t, s.as_deref(), &program, &kernel, of)?;
-        let built = lathe::compile(&schedule, &build).map_err(at)?;
+        let built = lathe::compile_for(&schedule, &build, Some(&sizes)).map_err(at)?;
         kernels.push((schedule, built));
     }
     let mut rounds = Rounds { pool: &pool, original: &original, candidates: Vec::new() };

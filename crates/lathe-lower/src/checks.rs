@@ -32,6 +32,11 @@ fn top(func: &mut Function, s: &Stmt, threads: bool) -> Stmt {
         let inner = s.children().map(|s| top(func, s, threads)).collect();
         return s.with_children(inner);
     }
+    // Rows of a loop that has threads already.
+    if let Some(l) = s.as_loop().filter(|l| l.exec == Executor::Cpu && l.body.as_loop().is_some()) {
+        let inner = top(func, &l.body, false);
+        return s.with_children(vec![inner]);
+    }
     let plain = |s: &'_ Stmt| s.as_loop().is_some_and(|l| l.step == 1 && l.exec == Executor::Serial);
     let Some(l) = s.as_loop().filter(|_| plain(s)) else { return s.clone() };
     if l.body.as_loop().is_some() {

@@ -64,11 +64,12 @@ fn gemm() -> Result<(), Failure> {
     let machine = Machine::host();
     let program = Program::open(path)?;
     let kernel = program.kernel(Some("gemm"))?;
+    let how = How { strategy: Some("fast".to_string()), ..How::default() };
     let mut strategy = Vec::new();
     let total = median(|| {
         lathe::forget();
         let start = Instant::now();
-        let s = schedule(&program, kernel, &How::default(), &machine)?;
+        let s = schedule(&program, kernel, &how, &machine)?;
         strategy.push(s.seconds());
         compile(&s, &Build::default()).map_err(Failure::bare)?;
         Ok(start.elapsed().as_secs_f64())
