@@ -5,7 +5,7 @@
 use lathe_ir::build::{add, floor_div, index, lt, max, min, mul, select, sub, var};
 use lathe_ir::stmt::Establishes;
 use lathe_ir::visit::vars_of;
-use lathe_ir::{Access, BinOp, Executor, Expr, ExprKind, Function, Loop, Stmt, StmtKind, visit};
+use lathe_ir::{Access, BinOp, Binder, Executor, Expr, ExprKind, Function, Loop, Stmt, StmtKind, visit};
 use lathe_poly::Linear;
 use std::collections::HashMap;
 
@@ -73,12 +73,17 @@ fn count(l: &Loop) -> Expr {
     select(lt(l.lo.clone(), l.hi.clone()), sub(l.hi.clone(), l.lo.clone()), index(0))
 }
 
+/// A variable for a part of a loop.
+fn fresh(func: &mut Function, l: &Loop, what: &str) -> Binder {
+    func.fresh_var(format!("{}.{what}", l.binder.name), l.binder.ty)
+}
+
 /// Rows for the threads, as many at a time as make a block of checks, of which each row makes `each`.
 fn in_rows(func: &mut Function, l: &Loop, s: &Stmt, each: Expr, inner: Stmt) -> Stmt {
     let made = |binder, lo, hi, exec, body| {
         Stmt::new(StmtKind::Loop(Loop { binder, lo, hi, step: 1, exec, body }), s.places().clone())
     };
-    let block = func.fresh_var(format!("{}.o", l.binder.name), l.binder.ty);
+    let block = fresh(func, l, "o");
     let rows = floor_div(index(BLOCK), max(each.clone(), index(1)));
     // Rows without checks may be any number.
     let count = select(lt(index(0), each), count(l), index(0));
@@ -119,8 +124,7 @@ fn spread(func: &mut Function, l: &Loop, s: &Stmt, threads: bool) -> Stmt {
     let made = |binder, lo, hi, exec, body| {
         Stmt::new(StmtKind::Loop(Loop { binder, lo, hi, step: 1, exec, body }), s.places().clone())
     };
-    let mut fresh = |what: &str| func.fresh_var(format!("{}.{what}", l.binder.name), l.binder.ty);
-    let (block, vector, lane, rest) = (fresh("o"), fresh("v"), fresh("l"), fresh("rest"));
+    let [block, vector, lane, rest] = ["o", "v", "l", "rest"].map(|what| fresh(func, l, what));
     let check = |at: Expr| {
         let here = HashMap::from([(l.binder.id, at)]);
         let exprs = l.body.exprs().into_iter().map(|e| visit::substitute(e, &here)).collect();
