@@ -193,7 +193,7 @@ impl Kernel {
             checks: object.checks,
             signature: Signature::of(func),
             times,
-            locals: Locals::on(engine, func),
+            locals: Locals::on(engine.is_device(), func),
             general,
             any_strides: OnceLock::new(),
         })

@@ -6,7 +6,6 @@
 
 use crate::array::ArgView;
 use crate::codes;
-use crate::engine::Engine;
 use crate::scratch::kept;
 use crate::storage::{available_memory, human};
 use lathe_diagnostics::Diagnostic;
@@ -66,9 +65,9 @@ enum Step {
 }
 
 impl Locals {
-    /// Of a function on an engine; those of devices are not in the host's memory.
-    pub fn on(engine: Engine, func: &Function) -> Locals {
-        if engine.is_device() { Locals::default() } else { Locals::of(func) }
+    /// Of a function that may be for a device: what that allocates is not in the host's memory.
+    pub fn on(device: bool, func: &Function) -> Locals {
+        if device { Locals::default() } else { Locals::of(func) }
     }
 
     /// Of a function as engines allocate it.

@@ -78,7 +78,7 @@ pub fn prepare(
             versions: (s.versions.iter())
                 .map(|v| (v.condition.clone(), code_key(&made_by, &s.module, &v.func, &build.options(true))))
                 .collect(),
-            locals: s.versions.iter().map(|v| Locals::on(build.engine, &v.func)).collect(),
+            locals: s.versions.iter().map(|v| Locals::on(build.engine.is_device(), &v.func)).collect(),
             assumptions: s.assumptions(),
         };
         if let Ok(text) = serde_json::to_vec(&plan) {
