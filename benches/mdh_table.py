@@ -175,7 +175,7 @@ def searches(results, order):
     rows = [(n, t) for n in order for t in (1, 2) if "space" in results["tuned"].get(f"{n} x{t}", {})]
     if not rows:
         return []
-    out = ["", "## Searches", "", f"What `lathe tune -s auto` did on {results.get('searched_on', 'this machine')}, before the rows above were measured. A search ends early if no improvement of at least 1 % was found for a third "
+    out = ["", "## Searches", "", f"What `lathe tune -s auto` did on {results.get('searched_on', 'this machine')}. A search ends early if no improvement of at least 1 % was found for a third "
            "of the budget. The gain is over `auto` in the final interleaved rounds of the search.", "",
            "| row | threads | configurations | tried, valid | seconds | gain |", "|---|---|---|---|---|---|"]
     for name, threads in rows:
