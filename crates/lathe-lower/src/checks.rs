@@ -37,10 +37,9 @@ fn top(func: &mut Function, s: &Stmt, threads: bool) -> Stmt {
         let inner = top(func, &l.body, false);
         return s.with_children(vec![inner]);
     }
-    let plain = |s: &'_ Stmt| s.as_loop().is_some_and(|l| l.step == 1 && l.exec == Executor::Serial);
-    let Some(l) = s.as_loop().filter(|_| plain(s)) else { return s.clone() };
-    if l.body.as_loop().is_some() {
-        let rows = if threads { checks_of(&l.body, l) } else { None };
+    let Some(l) = s.as_loop().filter(|l| l.step == 1 && l.exec == Executor::Serial) else { return s.clone() };
+    if let Some(row) = l.body.as_loop() {
+        let rows = if threads { checks_of(row, l) } else { None };
         let inner = top(func, &l.body, rows.is_some());
         return match rows {
             Some(each) if inner != l.body => in_rows(func, l, s, each, inner),
@@ -55,16 +54,16 @@ fn top(func: &mut Function, s: &Stmt, threads: bool) -> Stmt {
 
 /// How many checks a nest makes in one iteration of a loop around, up to a block of them; none if each iteration makes another
 /// number of them.
-fn checks_of(s: &Stmt, around: &Loop) -> Option<Expr> {
-    let Some(l) = s.as_loop() else { return Some(index(1)) };
+fn checks_of(l: &Loop, around: &Loop) -> Option<Expr> {
     if [&l.lo, &l.hi].iter().any(|e| vars_of(e).contains(&around.binder.id)) {
         return None;
     }
     let block = |n| min(n, index(BLOCK));
-    Some(match checks_of(&l.body, around)? {
-        one if one.as_int() == Some(1) => block(count(l)),
-        each => block(mul(block(count(l)), each)),
-    })
+    let here = block(count(l));
+    match l.body.as_loop() {
+        None => Some(here),
+        Some(inner) => Some(block(mul(here, checks_of(inner, around)?))),
+    }
 }
 
 /// How often a loop runs: its bounds may be so far apart that their difference leaves 64 bits where it is empty; of any other one
@@ -78,11 +77,14 @@ fn fresh(func: &mut Function, l: &Loop, what: &str) -> Binder {
     func.fresh_var(format!("{}.{what}", l.binder.name), l.binder.ty)
 }
 
+/// A loop in the place of a statement.
+fn part(s: &Stmt, binder: Binder, lo: Expr, hi: Expr, exec: Executor, body: Stmt) -> Stmt {
+    Stmt::new(StmtKind::Loop(Loop { binder, lo, hi, step: 1, exec, body }), s.places().clone())
+}
+
 /// Rows for the threads, as many at a time as make a block of checks, of which each row makes `each`.
 fn in_rows(func: &mut Function, l: &Loop, s: &Stmt, each: Expr, inner: Stmt) -> Stmt {
-    let made = |binder, lo, hi, exec, body| {
-        Stmt::new(StmtKind::Loop(Loop { binder, lo, hi, step: 1, exec, body }), s.places().clone())
-    };
+    let made = |binder, lo, hi, exec, body| part(s, binder, lo, hi, exec, body);
     let block = fresh(func, l, "o");
     let rows = floor_div(index(BLOCK), max(each.clone(), index(1)));
     // Rows without checks may be any number.
@@ -121,9 +123,7 @@ fn fits(cond: &Expr, l: &Loop) -> bool {
 
 /// Blocks for the threads, in each whole vectors, and what is left of them one by one.
 fn spread(func: &mut Function, l: &Loop, s: &Stmt, threads: bool) -> Stmt {
-    let made = |binder, lo, hi, exec, body| {
-        Stmt::new(StmtKind::Loop(Loop { binder, lo, hi, step: 1, exec, body }), s.places().clone())
-    };
+    let made = |binder, lo, hi, exec, body| part(s, binder, lo, hi, exec, body);
     let [block, vector, lane, rest] = ["o", "v", "l", "rest"].map(|what| fresh(func, l, what));
     let check = |at: Expr| {
         let here = HashMap::from([(l.binder.id, at)]);
