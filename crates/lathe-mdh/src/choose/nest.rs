@@ -4,7 +4,7 @@ use super::Setting;
 use super::facts::{Facts, Reach};
 use super::layers::Layers;
 use super::lines;
-use super::tile::Tile;
+use super::tile::{self, Tile};
 
 /// A nest, outermost loop first.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -154,7 +154,10 @@ impl<'a> Nest<'a> {
 
     /// Every index gives a result of its own.
     fn map(&self) -> Plan {
-        let order = self.by_output();
+        let mut order = self.by_output();
+        if order.first().is_some_and(|d| self.shared_by_rows(*d)) {
+            order.rotate_left(1);
+        }
         let mut loops: Vec<Part> = Vec::new();
         let inner = |d: usize, parts: u64| Part { layer: self.at.inner, dim: d, parts };
         // Neighbours along an outer dimension come again after everything inside of it.
@@ -190,6 +193,18 @@ impl<'a> Nest<'a> {
         let machine = self.s.machine;
         let most = (8 * machine.l2_bytes).max((machine.l3_bytes / 2).min(SHARED));
         Plan { loops, far: self.far() || turns && self.larger(most), ..Plan::default() }
+    }
+
+    /// Whether rows are innermost: what all of them read would be gone from the first cache with each row, and the second one keeps
+    /// everything. (Layer normalization of 4096 columns, 16 rows at a time, reads scale and shift: 0.7 to 0.9 of its time.)
+    fn shared_by_rows(&self, d: usize) -> bool {
+        let (f, m) = (self.f, self.s.machine);
+        let again = f.inputs.iter().any(|r| !r.depends(d) && self.t.lanes.is_some_and(|l| r.depends(l.0)));
+        self.t.lanes.is_some_and(|l| l.0 != d)
+            && !f.scanned.contains(&true)
+            && again
+            && tile::bytes(f, &tile::between(f, d)) > m.l1_bytes
+            && tile::bytes(f, &f.extents) <= m.l2_bytes
     }
 
     /// A scan in blocks that fit the second cache, because what they read is traversed twice; so does what they write, unless

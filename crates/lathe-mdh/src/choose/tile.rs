@@ -405,13 +405,13 @@ fn again_matters(f: &Facts, d: usize, m: &Machine) -> bool {
 }
 
 /// The box that is run through from one index of a dimension to the next.
-fn between(f: &Facts, d: usize) -> Vec<u64> {
+pub(super) fn between(f: &Facts, d: usize) -> Vec<u64> {
     let step = |x: usize| f.outputs.first().map_or(0, |o| o.stride[x].abs());
     (0..f.extents.len()).map(|x| if step(x) < step(d) { f.extents[x] } else { 1 }).collect()
 }
 
 /// Bytes that a box touches.
-fn bytes(f: &Facts, box_of: &[u64]) -> u64 {
+pub(super) fn bytes(f: &Facts, box_of: &[u64]) -> u64 {
     f.inputs.iter().chain(&f.outputs).map(|r| r.footprint(box_of)).fold(0, u64::saturating_add)
 }
 

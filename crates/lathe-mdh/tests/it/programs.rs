@@ -171,6 +171,48 @@ kernel difference(x: f32[M, N]) -> (y: f32[M, N]) {
     assert!(rows("difference", (60, 40), 8192) > Some(6));
 }
 
+/// What all rows of a block read, as a scale and a shift, is read once for all of them where the first cache would not keep it from one
+/// row to the next, and the second one keeps the block.
+#[test]
+fn what_rows_share_is_read_once_for_a_block() {
+    let text = "
+kernel scaled(x: f32[M, N], g: f32[N], b: f32[N]) -> (y: f32[M, N]) {
+    var top: f32[M]
+    top[i] = max[j](x[i, j])
+    y[i, j] = (x[i, j] - top[i]) * g[j] + b[j]
+}
+";
+    let module = crate::support::module(text);
+    let func = &module.functions["scaled"];
+    let innermost = |at: &BTreeMap<String, i64>, l1_bytes: u64, l2_bytes: u64| {
+        let h = Homomorphism::of(&module, func, Some("top")).unwrap();
+        let exact = fixed(func, &h.at(at).unwrap());
+        let m = Machine { l1_bytes, l2_bytes, ..machine("x86-64-v3") };
+        let auto = auto(&module, &exact, at, &Setting { machine: &m, threads: 1, exact: true }).unwrap();
+        let made = transform(&module, &exact, &auto.strategy, "scaled");
+        same(&module, &exact, &made, at);
+        let mut loops = Vec::new();
+        visit::walk(&made.body, &mut |s, _| {
+            if let Some(l) = s.as_loop().filter(|l| lathe_transform::names::labels_in(&l.body).iter().any(|n| n == "y")) {
+                loops.push(l.binder.name.to_string());
+            }
+            true
+        });
+        loops
+    };
+    let at = sizes(&[("M", 24), ("N", 200)]);
+    let rows_first = |loops: &[String]| {
+        let of = |name: &str| loops.iter().position(|n| n == name);
+        of("i.b") < of("j.p5")
+    };
+    assert!(!rows_first(&innermost(&at, 1024, 1 << 16)), "{:?}", innermost(&at, 1024, 1 << 16));
+    // The first cache keeps them; nothing keeps the block.
+    assert!(rows_first(&innermost(&at, 1 << 15, 1 << 16)));
+    for (rows, columns) in [(1, 1), (1, 300), (7, 65), (33, 129), (2, 1000)] {
+        innermost(&sizes(&[("M", rows), ("N", columns)]), 1024, 1 << 16);
+    }
+}
+
 /// Sums over the rows of a map, the map being too large for a cache: added up block by block, behind a named value, and within a batch.
 #[test]
 fn sums_over_rows_are_added_up_block_by_block() {

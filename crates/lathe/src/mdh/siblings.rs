@@ -37,8 +37,12 @@ pub(super) fn by_rows(set: &Setting, sizes: &BTreeMap<String, i64>) -> Option<Ma
 fn rows(set: &Setting, sizes: &BTreeMap<String, i64>, threads: bool) -> Option<Made> {
     let large = larger(set, sizes, set.machine.l1_bytes);
     let (mut found, mut maps): (Vec<(BufId, Compute, usize)>, _) = (Vec::new(), Vec::new());
+    let mut mapped = HashSet::new();
     visit::walk(&set.func.body, &mut |s, _| {
         if let Some(c) = s.as_compute() {
+            if c.dims.len() == 2 && c.dims.iter().all(|d| d.combine == Combine::Concat) {
+                mapped.extend(c.values.iter().flat_map(visit::loads_of).filter_map(|a| a.view.buffer()));
+            }
             if let Some((matrix, rows)) = by_row(c, &large) {
                 found.push((matrix, c.clone(), rows));
             } else if c.dims.len() == 1 && c.dims[0].combine == Combine::Concat {
@@ -50,7 +54,8 @@ fn rows(set: &Setting, sizes: &BTreeMap<String, i64>, threads: bool) -> Option<M
     let range_of = |d: &lathe_ir::Dim| (d.lo.clone(), d.hi.clone());
     let range = |(_, c, rows): &(BufId, Compute, usize)| range_of(&c.dims[*rows]);
     let mut made = Made::of(set.func);
-    for (n, first) in found.iter().enumerate() {
+    // What else reads the matrix once for its rows, as a normalization does, has all of it in one loop over rows (chains).
+    for (n, first) in found.iter().enumerate().filter(|(_, f)| !mapped.contains(&f.0)) {
         let behind = found.iter().enumerate().skip(n + 1);
         let other = behind.clone().find(|(_, o)| o.0 == first.0 && range(o) == range(first));
         let next = other.and_then(|(m, o)| {
