@@ -15,11 +15,14 @@ use std::collections::BTreeMap;
 /// The fewest rows of a block of such a compute.
 const FEWEST: u64 = 8;
 
-/// Bytes of a block of rows that come from beyond the second cache: so few that the processor, some hundred instructions ahead, asks
-/// for the lines of the next block while it still computes functions of this one. (Softmax of rows of 1024 `f32` takes 0.56 of the time
-/// with one row at a time instead of 64, with AVX2 0.75; rows of 128 take 0.54 with 2 rows, 0.65 with one. Layer normalization, where
-/// arithmetic takes no longer than the sums' latency, would take 0.93 to 1.47.)
-const AHEAD: u64 = 2048;
+/// The part of the second cache that a block of rows takes which come from beyond it, where functions of their elements take about as long:
+/// what is passed on within the block stays near, and while one block is computed the processor reads ahead to the next. (Softmax, with 2 MB
+/// of second cache, rows at a time: of 1024 `f32` 1, 4, 16, 64 take 7.6, 6.4, 5.0, 5.0 ms, 128 take 6.6; with AVX2 10.4, 9.1, 8.0, 9.3. Of
+/// 131072 one or two take 0.72 of the time of eight. Layer normalization, where arithmetic takes no longer than the sums' latency, would
+/// take 0.93 to 1.47 with few.)
+const AHEAD: u64 = 16;
+/// Short rows are as fast with any number from here on.
+const MOST: u64 = 32;
 
 /// All chains of a function: neighbours in one sequence of statements.
 pub fn find(
@@ -149,7 +152,7 @@ fn few_rows(c: &Chain, members: &[(&Homomorphism, Shaped)], s: &Setting) -> Opti
     let (own, _) = bytes_of(members, c.dims[0].len(), &|name| !c.arrays.iter().any(|a| a == name));
     let batches = members[0].1.extents[..c.dims[0].len() - 1].iter().product::<u64>();
     let all = own.saturating_mul(c.all).saturating_mul(batches);
-    let rows = (AHEAD / own.max(1)).max(1);
+    let rows = (s.machine.l2_bytes / AHEAD / own.max(1)).clamp(1, MOST);
     // Full blocks, if some are not much smaller.
     let full = (rows / 2..=rows).rev().find(|r| *r > 0 && c.all.is_multiple_of(*r));
     let mut functions = false;

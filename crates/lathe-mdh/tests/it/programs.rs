@@ -162,13 +162,13 @@ kernel difference(x: f32[M, N]) -> (y: f32[M, N]) {
         same(&module, &exact, &transform(&module, &exact, &auto.strategy, kernel), &at);
         auto.chains.first().map(|c| c.1)
     };
-    // Full blocks of about 2048 bytes.
-    for (size, few) in [((60, 40), 6), ((61, 40), 6), ((64, 40), 4), ((16, 600), 1)] {
-        assert_eq!(rows("function", size, 8192), Some(few), "{size:?}");
+    // Full blocks of about a sixteenth of the second cache.
+    for (size, few) in [((240, 40), 6), ((211, 40), 6), ((256, 40), 4), ((16, 600), 1)] {
+        assert_eq!(rows("function", size, 1 << 15), Some(few), "{size:?}");
         assert!(rows("function", size, 1 << 20) > Some(few), "{size:?}");
     }
     // A difference takes no longer than memory.
-    assert!(rows("difference", (60, 40), 8192) > Some(6));
+    assert!(rows("difference", (240, 40), 1 << 15) > Some(6));
 }
 
 /// What all rows of a block read, as a scale and a shift, is read once for all of them where the first cache would not keep it from one
