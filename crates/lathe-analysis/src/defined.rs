@@ -537,14 +537,14 @@ fn unreached(
 }
 
 /// An execution of a read, where it happens.
-fn copy_of_read(builder: &mut Builder, outer: &Scope, reader: &Leaf, read: &Touch) -> Copy {
+pub(crate) fn copy_of_read(builder: &mut Builder, outer: &Scope, reader: &Leaf, read: &Touch) -> Copy {
     let mut copy = Copy::new(builder, outer, reader, &Place::of(read));
     read.when.iter().for_each(|(cond, holds)| builder.assert(&mut copy.scope, cond, *holds));
     copy
 }
 
 /// An execution of a write; of a compute that reduces, of its cells.
-fn copy_of_write(builder: &mut Builder, outer: &Scope, writer: &Leaf) -> Option<Copy> {
+pub(crate) fn copy_of_write(builder: &mut Builder, outer: &Scope, writer: &Leaf) -> Option<Copy> {
     if writer.dims.is_empty() {
         return Some(Copy::new(builder, outer, writer, &Place::own(writer)));
     }

@@ -2,6 +2,7 @@
 //! again, without the rule.
 
 use crate::forms::{combined, guarded, in_order};
+use crate::left_out::is_left_out;
 use crate::runs::runs_kept;
 use lathe_analysis::{
     Change, Dimension, Part, Silent, Tables, begins_empty, combined_from, computed_again, computes_the_same,
@@ -49,6 +50,7 @@ pub fn decide(c: &Change, claim: &Claim) -> Option<Result<usize, String>> {
             return crate::claims::stands(c, claim);
         }
         Claim::Simplified { .. } => computes_the_same(c),
+        Claim::Overwritten { label } => is_left_out(c, label),
         Claim::Phases => crate::device_trees::are_phases(c),
         Claim::Threads { threads, cluster } => crate::device_trees::are_threads(c, *threads, *cluster),
         Claim::Redirected { array, buffer, window } => {

@@ -25,10 +25,12 @@ pub mod guard;
 pub mod handle;
 pub mod jam;
 pub mod laws;
+mod left_out;
 pub mod levels;
 pub mod move_range;
 pub mod names;
 pub mod nest;
+pub mod omit;
 pub mod open;
 pub mod optimize;
 pub mod predicates;
@@ -73,6 +75,7 @@ static STRUCTURAL: &[&Rule] = &[
     &separate::RULE,
     &cut::CUT,
     &cut::PEEL,
+    &omit::RULE,
     &unroll::RULE,
     &jam::RULE,
     &vectorize::RULE,

@@ -175,6 +175,8 @@ pub enum Claim {
     PaddingUnread { array: String, over: String },
     /// What a pass of the optimizer removed, or put in the place of what it removed: the values that got names.
     Simplified { by: Simplified, named: Vec<(Formula, Formula)> },
+    /// Removed stores of the label wrote nothing that was read: all of it is written again before.
+    Overwritten { label: String },
     /// Every iteration of the loop fills one of as many slots of these buffers and reads it, in an order that keeps every
     /// dependence.
     FilledAhead { buffers: Vec<String>, over: String, slots: i64 },
@@ -247,6 +249,7 @@ impl Claim {
             | PartsBegin { .. }
             | PaddingUnread { .. }
             | Simplified { .. }
+            | Overwritten { .. }
             | FilledAhead { .. }
             | PaddingDefined { .. } => Theorem::Value,
             Law { .. } | Equation { .. } | Associated { .. } | RoundedOnce { .. } | Unordered { .. } => {
@@ -482,6 +485,12 @@ impl fmt::Display for Claim {
                 write!(
                     f,
                     "the store instruction of `{label}` affects neither the stored values nor their order"
+                )
+            }
+            Overwritten { label } => {
+                write!(
+                    f,
+                    "every element that a removed store of `{label}` wrote is written again before it is read"
                 )
             }
             IndivisibleOnly { label } => {

@@ -145,6 +145,7 @@ impl Obligation {
                 | C::OnlyInside { .. }
                 | C::FilledAhead { .. }
                 | C::Simplified { .. }
+                | C::Overwritten { .. }
                 | C::InputsKept { .. }
                 | C::OnlyBy { .. }
                 | C::Redirected { .. }

@@ -120,6 +120,60 @@ fn step(r: &mut Random) -> String {
     }
 }
 
+/// Nests that write parts of one array, some of which are overwritten by others, and some read, in between or not.
+fn overwriting(r: &mut Random) -> String {
+    let around = r.below(3) == 0;
+    let place = |r: &mut Random, array: &str| match r.below(6) {
+        0 => format!("{array}[N + 2 - i]"),
+        1 => format!("{array}[{}]", r.below(4)),
+        n => format!("{array}[i + {}]", (n as i64 - 3).clamp(0, 2)),
+    };
+    let one = |r: &mut Random, n: usize| {
+        let (lo, hi) = (r.below(4).saturating_sub(1), ["N", "N", "N + 1", "N - 1", "2"][r.below(5) as usize]);
+        let read = if r.below(4) == 0 { "p" } else { "q" };
+        let (to, from) = (place(r, "p"), place(r, read));
+        let instance = if around { "[k, i]" } else { "[i]" };
+        let store = format!("'S{n}'{instance}: {to} = {from} + {n}:i32");
+        let store = match r.below(8) {
+            0 => format!("if i < {} {{ {store} }}", r.below(4)),
+            1 => format!("if q[i] < 30:i32 {{ {store} }}"),
+            2 => format!("'S{n}'{instance}: {to} sum= {from} licensed"),
+            _ => store,
+        };
+        format!("for i in {lo}..{hi} {{ {store} }}")
+    };
+    let all: Vec<String> = (0..2 + r.below(3) as usize).map(|n| one(r, n)).collect();
+    let body = all.join("\n ");
+    let body = if around { format!("for k in 0..2 {{ {body} }}") } else { body };
+    format!("func f(N)(p: inout i32[N + 4], q: inout i32[N + 4]) stage plain {{ {body} }}")
+}
+
+/// A step that cuts such a nest, or leaves a part of it out.
+fn step_overwriting(r: &mut Random) -> String {
+    let (s, n) = (r.below(4), r.below(4));
+    match r.below(9) {
+        0 => format!("cut(S{s}.i, {n})"),
+        1 => format!("cut(S{s}.i, N - {n})"),
+        2 => format!("peel(S{s}.i)"),
+        3 => format!("vectorize(S{s}.i, 4)"),
+        4 => format!("parallel(S{s}.i)"),
+        _ => format!("omit(S{s})"),
+    }
+}
+
+#[test]
+fn stores_that_are_left_out_were_overwritten() {
+    let (accepted, refused) = keep_results(300, overwriting, step_overwriting);
+    assert!(accepted > 150 && refused > 150, "{accepted} accepted, {refused} refused");
+    let left_out = |seed: u64| {
+        let mut r = Random(seed * 7919 + 1);
+        let module = parse(&overwriting(&mut r));
+        (0..4).any(|n| run(&module, &format!("omit(S{n})")).is_ok())
+    };
+    let count = (0..300).filter(|seed| left_out(*seed)).count();
+    assert!(count > 20, "{count}");
+}
+
 #[test]
 fn accepted_steps_keep_results() {
     let (accepted, refused) = keep_results(400, program, step);

@@ -1,7 +1,7 @@
 //! The forms of a kernel that `auto` may start from, and the values by which a search says what the model takes otherwise.
 //!
 //! Besides the kernel as it is written there are its loops without decisions for what they contain, chains of stencils in
-//! blocks, sums over one array together, loops raised to index notation. The decisions of a search are about the statements
+//! blocks, fills of borders alone, sums over one array together, loops raised to index notation. The decisions of a search are about the statements
 //! of one form, so a search keeps the form that the model takes, as the value of its parameter [`FORM`]. The affine
 //! schedule of each nest is a parameter, too: `S.schedule` for the nest whose first label is `S`.
 
@@ -9,7 +9,7 @@ use super::candidates::candidates;
 use super::made::{Made, label};
 use super::nests;
 use super::setting::Setting;
-use super::{affine, blocked, raise, reductions, siblings, stencils};
+use super::{affine, blocked, borders, raise, reductions, siblings, stencils};
 use crate::applied::Version;
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::visit::Path;
@@ -62,6 +62,9 @@ pub(super) fn forms(
     }
     if wanted("stencils") {
         out.extend(stencils::fused(set, sizes).map(|m| ("stencils", Start::Done(m))));
+    }
+    if wanted("borders") {
+        out.extend(borders::alone(set, sizes).map(|m| ("borders", Start::Decided(m))));
     }
     if wanted("together") {
         out.extend(siblings::fused(set, sizes).map(|m| ("together", Start::Decided(m))));

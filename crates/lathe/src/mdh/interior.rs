@@ -166,7 +166,7 @@ impl Cuts<'_> {
 }
 
 /// A form as an argument of a step.
-fn argument(func: &Function, form: &Affine) -> Option<Arg> {
+pub(super) fn argument(func: &Function, form: &Affine) -> Option<Arg> {
     if form.terms.is_empty() {
         return Some(Arg::Int(form.constant));
     }

@@ -12,6 +12,7 @@ mod any;
 mod arrays;
 mod batches;
 mod blocked;
+mod borders;
 mod call;
 mod calls;
 mod candidates;

@@ -73,6 +73,7 @@ pub fn random(r: &mut Rng, f: &Function) -> String {
         29 => format!("pad({l})"),
         30 => match r.below(4) {
             3 => format!("prefetch({b}, at: {l}, ahead: {})", 1 + r.below(9)),
+            0 if r.one_in(2) => format!("omit({s})"),
             0 => format!("nontemporal({s})"),
             1 => format!("fma({s})"),
             _ => format!("reassociate({s})"),
