@@ -3,7 +3,7 @@
 use super::facts::Reach;
 use super::lines::lines_of_tile;
 use super::nest::{Nest, Packing, Part, Plan, SMALL};
-use super::tile::{APART, REUSE, TURN, from_memory};
+use super::tile::{APART, REUSE, TURN, from_memory, stays};
 
 /// Rows of an input that is read once are read side by side, as many as the processor fetches ahead: from memory where little
 /// arithmetic hides what it waits for, where few results read them, and else. Results are loaded and stored once for all of them.
@@ -15,8 +15,6 @@ const STREAMS: [u64; 3] = [8, 16, 32];
 const MANY: u64 = 16;
 /// Packing a row costs less than one part in so many of the arithmetic that reads it, or it is read where it lies.
 const SMALL_PART: f64 = 24.0;
-/// Cycles of arithmetic with an element from which on a copy in the order of the lanes pays.
-const WORTH: u64 = 8;
 /// Results per vector below which memory decides, not arithmetic.
 const FEW: u64 = 4;
 /// Lines of different rows that are on their way at once.
@@ -179,14 +177,7 @@ impl Nest<'_> {
             let other = |d: &usize| !self.f.reduced[*d] && !r.depends(*d);
             self.dims().filter(other).map(|d| self.trips[d]).product::<u64>() * self.f.blocks(r)
         };
-        // Cycles of the arithmetic that reads an element.
         let m = self.s.machine;
-        let cycles = |r: &Reach| {
-            let other = |d: &usize| !self.f.reduced[*d] && !r.depends(*d);
-            let uses =
-                self.dims().filter(other).map(|d| self.f.extents[d]).product::<u64>() * self.f.blocks(r);
-            uses / (m.lanes(self.f.widest) * m.vector_units).max(1)
-        };
         let mut packed = self.t.packed.clone();
         if let Some(v) = sides.free_lanes(&self.f.reduced) {
             let crowded = |r: &Reach| {
@@ -205,7 +196,7 @@ impl Nest<'_> {
                 r.plain(v).is_some()
                     && self.far_apart(r, innermost, Some(v))
                     && times(r) >= REUSE
-                    && (cycles(r) >= WORTH || crowded(r))
+                    && (!stays(self.f, r, m) || crowded(r))
                     && !(short(r) && r.footprint(&self.f.extents) <= m.l2_bytes / 2 && !crowded(r))
             };
             packed.extend(sides.columns.iter().filter(pays).filter_map(|r| r.input));

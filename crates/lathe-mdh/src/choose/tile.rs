@@ -10,6 +10,8 @@ use std::collections::HashSet;
 pub(super) const REUSE: u64 = 6;
 /// Bytes between neighbours of a sum above which they are rows of their own for the processor that reads ahead.
 pub(super) const APART: u64 = 1024;
+/// Cycles of arithmetic with an element from which on a copy in the order of the lanes pays.
+const WORTH: u64 = 8;
 
 /// A register tile.
 #[derive(Clone, Debug, PartialEq)]
@@ -323,8 +325,13 @@ fn estimate(f: &Facts, m: &Machine, lanes: (usize, u64), side: &[u64], exact: bo
         {
             // Vectors that cross lines are two loads.
             cost = 1.0 + (width as f64 - 1.0) * r.bytes as f64 / m.line_bytes as f64;
-        } else if side[v] > 1 && f.reduces && !f.reduced[v] && from_afar(r, v, side, f, m) {
-            afar = 1.3;
+        } else if f.reduces && !f.reduced[v] {
+            if stays(f, r, m) {
+                cost = 1.0 + lines::crossing(r, lanes, &f.extents, m);
+            }
+            if side[v] > 1 && from_afar(r, v, side, f, m) {
+                afar = 1.3;
+            }
         }
         vectors += count * cost;
         smallest = smallest.min(count);
@@ -342,7 +349,16 @@ fn estimate(f: &Facts, m: &Machine, lanes: (usize, u64), side: &[u64], exact: bo
     let chain = if f.reduces { product(&|d| f.reduced[d] && d != v) * m.fma_latency as f64 } else { 0.0 };
     // Of vectors as many are loaded per cycle as are added, of scalars two.
     let units = m.vector_units.max(1) as f64;
-    let cycles = (all * f.work / units).max(vectors / units + scalars * 0.5).max(chain) * afar + gathered;
+    let (arithmetic, loads) = (all * f.work / units, vectors / units + scalars * 0.5);
+    // In a loop over a sum arithmetic waits at times for loads, though there is time for all of them; not where some of its terms are
+    // written out, whose loads may come long before.
+    let mut terms = (0..dims).filter(|d| f.reduced[*d] && *d != v && f.extents[*d] > 1).peekable();
+    let goes_on = terms.peek().is_some() && terms.all(|d| side[d] == 1);
+    let both = match goes_on && !f.reduced[v] {
+        true => (arithmetic.powi(4) + loads.powi(4)).sqrt().sqrt(),
+        false => arithmetic.max(loads),
+    };
+    let cycles = both.max(chain) * afar + gathered;
     let cycles = cycles.max(streamed(f, m, lanes, side));
     let cycles = cycles + if f.reduces { 0.0 } else { neighbours(f, m, (v, width), side)? };
     // Overheads of loops, once per tile.
@@ -376,8 +392,14 @@ fn estimate(f: &Facts, m: &Machine, lanes: (usize, u64), side: &[u64], exact: bo
         let bytes: u64 = f.outputs.iter().map(|o| o.footprint(&f.extents)).sum();
         let each = if bytes > m.l2_bytes { 1.5 * product(&far) } else { 2.0 };
         total += f.results() as f64 / width as f64 * each;
-        // A line that would bypass the caches is read before, where it leaves the registers in parts.
         let t = Tile { lanes: Some(lanes), side: side.to_vec(), packed: Vec::new(), cycles: 0.0 };
+        // So are short pieces of rows that no near cache holds: each begins with a line that comes alone.
+        if bytes > m.l2_bytes {
+            let near = lines::soon(f, m, &t.all(), v);
+            let pieces = |o: &Reach| o.footprint(&f.extents) as f64 / lines::together(f, o, &near) as f64;
+            total += f.outputs.iter().map(pieces).sum::<f64>() * m.costs.alone;
+        }
+        // A line that would bypass the caches is read before, where it leaves the registers in parts.
         if lines::far(f, m) && !lines::lines_of_tile(f, m, &t.all()) {
             total += (bytes / m.core_bytes_per_cycle.max(1)) as f64;
         }
@@ -461,6 +483,13 @@ fn crowded(r: &Reach, side: &[u64], m: &Machine) -> bool {
 /// Whether an input comes from memory at each call: no cache keeps it.
 pub(super) fn from_memory(f: &Facts, r: &Reach, m: &Machine) -> bool {
     r.footprint(&f.extents) > m.l3_bytes.max(m.l2_bytes)
+}
+
+/// Whether an element is used so seldom that it is not worth a copy in the order of the lanes.
+pub(super) fn stays(f: &Facts, r: &Reach, m: &Machine) -> bool {
+    let other = |d: &usize| !f.reduced[*d] && !r.depends(*d);
+    let uses = (0..f.extents.len()).filter(other).map(|d| f.extents[d]).product::<u64>() * f.blocks(r);
+    uses / (m.lanes(f.widest) * m.vector_units).max(1) < WORTH
 }
 
 /// Whether rows that lie far apart are read where they are, from memory, by too few rows of results for a copy to pay: the

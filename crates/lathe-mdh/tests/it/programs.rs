@@ -193,7 +193,9 @@ kernel scaled(x: f32[M, N], g: f32[N], b: f32[N]) -> (y: f32[M, N]) {
         same(&module, &exact, &made, at);
         let mut loops = Vec::new();
         visit::walk(&made.body, &mut |s, _| {
-            if let Some(l) = s.as_loop().filter(|l| lathe_transform::names::labels_in(&l.body).iter().any(|n| n == "y")) {
+            if let Some(l) =
+                s.as_loop().filter(|l| lathe_transform::names::labels_in(&l.body).iter().any(|n| n == "y"))
+            {
                 loops.push(l.binder.name.to_string());
             }
             true

@@ -181,3 +181,33 @@ fn rows_that_are_read_once_are_few_at_a_time() {
         }
     }
 }
+
+/// Where short rows make vectors cross lines, arithmetic waits for loads that only just fit beside it: a product takes a tile that loads
+/// less for each multiplication than two products with small ones.
+#[test]
+fn tiles_leave_room_for_loads() {
+    let (module, func) = example("linear_algebra", "batched_matmul");
+    let h = Homomorphism::of(&module, &func, None).unwrap();
+    let m = Machine { vector_units: 2, ..machine("x86-64-v4") };
+    let side = tile(&h, &[("B", 16), ("I", 10), ("J", 500), ("K", 64)], &m);
+    assert_eq!(side, [1, 5, 64, 1]);
+    for (b, i, j, k) in [(3, 10, 70, 5), (2, 7, 33, 1), (1, 1, 19, 8), (5, 6, 130, 3)] {
+        holds(&module, &func, &[("B", b), ("I", i), ("J", j), ("K", k)], &m);
+    }
+}
+
+/// Results that no near cache holds are written in long pieces: `e` and `f`, which are neighbours in memory, not `d` and `f`.
+#[test]
+fn results_from_beyond_the_caches_lie_together() {
+    let (module, func) = example("ccsdt", "abcdef_gfab_degc");
+    let h = Homomorphism::of(&module, &func, None).unwrap();
+    let at = [("NA", 24), ("NB", 16), ("NC", 16), ("ND", 24), ("NE", 16), ("NF", 16), ("NG", 24)];
+    let small = [("NA", 2), ("NB", 3), ("NC", 2), ("ND", 3), ("NE", 5), ("NF", 4), ("NG", 3)];
+    for name in ["x86-64-v3", "x86-64-v4"] {
+        let m = Machine { vector_units: 2, ..machine(name) };
+        let side = tile(&h, &at, &m);
+        assert_eq!(side[5], 16, "{name} {side:?}");
+        assert!(side[4] > 1, "{name} {side:?}");
+        holds(&module, &func, &small, &m);
+    }
+}
