@@ -290,7 +290,8 @@ fn estimate(f: &Facts, m: &Machine, lanes: (usize, u64), side: &[u64], exact: bo
     let (mut vectors, mut scalars, mut gathered, mut held) = (0.0, 0.0, 0.0, 0.0f64);
     let mut packed = Vec::new();
     let mut extra = 0.0;
-    let (mut afar, mut smallest, mut far) = (1.0, 8.0f64, false);
+    let (mut afar, mut smallest) = (1.0, 8.0f64);
+    let beyond = f.inputs.iter().any(|r| stays(f, r, m) && rows_from_beyond(r, v, f, m));
     for r in &f.inputs {
         let count = loads(r, v, side);
         // What the sum does not run through is loaded once.
@@ -326,9 +327,8 @@ fn estimate(f: &Facts, m: &Machine, lanes: (usize, u64), side: &[u64], exact: bo
             // Vectors that cross lines are two loads.
             cost = 1.0 + (width as f64 - 1.0) * r.bytes as f64 / m.line_bytes as f64;
         } else if f.reduces && !f.reduced[v] {
-            if stays(f, r, m) {
-                far |= rows_from_beyond(r, v, f, m);
-                cost = 1.0 + if far { 0.0 } else { lines::crossing(r, lanes, &f.extents, m) };
+            if !beyond && stays(f, r, m) {
+                cost = 1.0 + lines::crossing(r, lanes, &f.extents, m);
             }
             if side[v] > 1 && from_afar(r, v, side, f, m) {
                 afar = 1.3;
@@ -353,10 +353,10 @@ fn estimate(f: &Facts, m: &Machine, lanes: (usize, u64), side: &[u64], exact: bo
     let (arithmetic, loads) = (all * f.work / units, vectors / units + scalars * 0.5);
     // In a loop over a sum arithmetic waits at times for loads, though there is time for all of them; not where some of its terms are
     // written out, whose loads may come long before, nor where rows come from beyond the second cache, which fewer vectors of more rows
-    // read better (16 x 1000 x 2048 on eight threads takes twice as long with 4 x 64 instead of 8 x 32).
+    // read better (32 x 1000 x 2048 on eight threads takes 1.6 times as long with 4 x 64 instead of 8 x 32).
     let mut terms = (0..dims).filter(|d| f.reduced[*d] && *d != v && f.extents[*d] > 1).peekable();
     let goes_on = terms.peek().is_some() && terms.all(|d| side[d] == 1);
-    let both = match goes_on && !far && !f.reduced[v] {
+    let both = match goes_on && !beyond && !f.reduced[v] {
         true => (arithmetic.powi(4) + loads.powi(4)).sqrt().sqrt(),
         false => arithmetic.max(loads),
     };
