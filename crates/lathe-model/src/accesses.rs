@@ -4,7 +4,9 @@ use lathe_ir::interp::evaluate;
 use lathe_ir::layout::LayoutStep;
 use lathe_ir::lower::address;
 use lathe_ir::visit::{map_expr, mentions, substitute, walk, walk_expr};
-use lathe_ir::{Access, BinOp, BufId, Buffer, Expr, ExprKind, Function, Loop, Param, Stmt, VarId, build};
+use lathe_ir::{
+    Access, BinOp, BufId, Buffer, Executor, Expr, ExprKind, Function, Loop, Param, Stmt, VarId, build,
+};
 use lathe_poly::{Affine, Linear};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -308,4 +310,20 @@ pub fn loads(s: &Stmt) -> Vec<Access> {
         });
     }
     out
+}
+
+/// Whether a loop copies neighbours in memory from one array to another, and does nothing else: whatever is around it, the compiler below
+/// makes one `memcpy` of it, which has the widest vectors that the machine has.
+pub fn copies(l: &Loop) -> bool {
+    let Some(st) = l.body.as_store().filter(|_| l.exec == Executor::Serial && l.step == 1) else {
+        return false;
+    };
+    let ExprKind::Load(from) = st.value.kind() else { return false };
+    let row = |a: &Access| {
+        let next = |e: &Expr| Affine::of(e).is_some_and(|f| f.coefficient(&l.binder.id) == 1);
+        let others = |all: &[Expr]| !all.iter().any(|e| mentions(e, l.binder.id));
+        a.indices.split_last().is_some_and(|(last, rest)| next(last) && others(rest))
+    };
+    let (a, b) = (st.target.view.buffer(), from.view.buffer());
+    a.is_some() && b.is_some() && a != b && row(&st.target) && row(from)
 }

@@ -6,7 +6,7 @@
 
 mod recurrences;
 
-use crate::accesses::{Along, Known, Place, loads, reads_its_own};
+use crate::accesses::{Along, Known, Place, copies, loads, reads_its_own};
 use crate::count::Values;
 use crate::trips::{UNKNOWN_TRIPS, bounds, decides, typical, typical_of};
 use lathe_ir::interp::evaluate;
@@ -240,7 +240,8 @@ impl<'a> Walk<'a> {
             self.path.push(Level { var: l.binder.id, trips: weight, kind, fixed });
             if serial {
                 self.overhead += self.machine.costs.loop_start * times;
-                let plain = self.plain || matches!(l.body.establishes(), Some(Establishes::Checked(_)));
+                let plain =
+                    self.plain || matches!(l.body.establishes(), Some(Establishes::Checked(_))) || copies(l);
                 let carried = self.carried_by(&l.body, l.binder.id);
                 let apart = plain && reads_its_own(l, self.known, &self.values);
                 let ends_early = has_checks(&l.body);

@@ -11,4 +11,5 @@ mod sets;
 mod traffic;
 mod trips;
 
+pub use accesses::copies;
 pub use estimate::{Estimate, estimate, estimate_with_sets, handed, rows_apart};

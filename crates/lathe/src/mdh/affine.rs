@@ -100,7 +100,7 @@ impl Affine<'_> {
             if self.set.machine.threads > 1 {
                 orders.push(arguments(&[("parallel", Word::Name("outer"))]));
             }
-            let lanes = |made: &Made| sums::in_lanes(self.set, made, self.path);
+            let lanes = |made: &Made| sums::in_lanes(self.set, made, self.path, self.cost);
             for args in orders {
                 // An order that leads to none need not be checked.
                 let gains =

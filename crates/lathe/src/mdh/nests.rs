@@ -256,17 +256,17 @@ fn best(
     let large = large(set, whole, path, sizes);
     let lanes_beside = |made: Option<Made>| {
         // The compiler below makes no lanes beside others.
-        let others = made.as_ref().and_then(|m| sums::others_in_lanes(set, m, path));
+        let others = made.as_ref().and_then(|m| sums::others_in_lanes(set, m, path, cost));
         ways(others.map(|m| fused(set, m, path)).into_iter().chain(made))
     };
     // None depends on what the others find.
     let mut all: Vec<Box<dyn Fn() -> Ways + Sync + '_>> = vec![
         Box::new(|| ways(large.then(|| rows_in_time(set, whole, path, cost)).flatten())),
-        Box::new(|| lanes_beside(sums::in_lanes(set, whole, path))),
-        Box::new(|| ways(recurrences::in_lanes(set, whole, path))),
+        Box::new(|| lanes_beside(sums::in_lanes(set, whole, path, cost))),
+        Box::new(|| ways(recurrences::in_lanes(set, whole, path, cost))),
         Box::new(|| {
             let together = lathe_analysis::within_work(CHECK[0], || neighbours::together(set, whole, path));
-            lanes_beside(together.map(|made| sums::in_lanes(set, &made, path).unwrap_or(made)))
+            lanes_beside(together.map(|made| sums::in_lanes(set, &made, path, cost).unwrap_or(made)))
         }),
         Box::new(|| ways(sums::on_threads(set, whole, path, sizes))),
         Box::new(|| ways(scatters::on_threads(set, whole, path, sizes, (rest, cost)))),
@@ -385,7 +385,7 @@ fn rows(set: &Setting, whole: &Made, path: &Path, cost: Cost) -> Vec<Made> {
     let mut args = Args::default();
     args.push(None, Arg::Path(l.binder.name.to_string()));
     let of_data = has(&l.body, &|s| by_data(s) || matches!(s.kind(), StmtKind::While { .. }));
-    let lanes = sums::in_lanes(set, whole, path);
+    let lanes = sums::in_lanes(set, whole, path, cost);
     let inner = of_data.then(|| sums::in_registers(set, whole, path).unwrap_or_else(|| whole.clone()));
     let on_threads = |m: Made| {
         let alone = cost(&m.func);
@@ -401,7 +401,7 @@ pub(super) fn large(set: &Setting, made: &Made, path: &Path, sizes: &BTreeMap<St
 
 /// Time steps over rows, in tiles of both, whose rows are in lanes: tiles of one row are long; of several, so short that the
 /// rows that an element follows from stay in the first cache.
-fn rows_in_time(set: &Setting, start: &Made, path: &Path, cost: &dyn Fn(&Function) -> f64) -> Option<Made> {
+fn rows_in_time(set: &Setting, start: &Made, path: &Path, cost: Cost) -> Option<Made> {
     let nest = visit::at(&start.func.body, path)?;
     let (mut depth, mut bytes) = (0, 8);
     visit::walk(nest, &mut |s, p| {
@@ -440,7 +440,7 @@ fn rows_in_time(set: &Setting, start: &Made, path: &Path, cost: &dyn Fn(&Functio
         best.flatten()?
     };
     let made = start.then(set, path, "affine_schedule", &args).ok()?;
-    Some(sums::others_in_lanes(set, &made, path).unwrap_or(made))
+    Some(sums::others_in_lanes(set, &made, path, cost).unwrap_or(made))
 }
 
 /// A nest as its affine schedules take it.

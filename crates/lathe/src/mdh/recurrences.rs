@@ -1,7 +1,7 @@
 //! Rows of which each element takes in the one before it, as in the table of an alignment: `t[i, j] = max(0, e, t[i, j - 1] - 2)`. What is beside
 //! such a store gets a loop of its own, so that its lanes combine in order (`inscan`), and what is combined there has lanes, too.
 
-use super::made::Made;
+use super::made::{Cost, Made};
 use super::setting::Setting;
 use super::sums;
 use lathe_ir::names;
@@ -10,7 +10,7 @@ use lathe_ir::{BinOp, Executor, ExprKind, Stmt, Store};
 use lathe_transform::{Arg, Args};
 
 /// The nest with such rows in lanes; `None` if it has none.
-pub(super) fn in_lanes(set: &Setting, start: &Made, nest: &Path) -> Option<Made> {
+pub(super) fn in_lanes(set: &Setting, start: &Made, nest: &Path, cost: Cost) -> Option<Made> {
     let mut made = start.clone();
     for row in rows(visit::at(&start.func.body, nest)?) {
         made = one(set, &made, nest, &row).unwrap_or(made);
@@ -18,7 +18,7 @@ pub(super) fn in_lanes(set: &Setting, start: &Made, nest: &Path) -> Option<Made>
     if made.steps.len() == start.steps.len() {
         return None;
     }
-    Some(sums::in_lanes(set, &made, nest).unwrap_or(made))
+    Some(sums::in_lanes(set, &made, nest, cost).unwrap_or(made))
 }
 
 /// A loop around such a store.

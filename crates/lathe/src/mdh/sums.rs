@@ -1,20 +1,27 @@
 //! Reductions that run innermost in a nest: partial results in lanes, where the elements lie side by side in memory.
 
-use super::made::Made;
+use super::made::{Cost, Made};
 use super::setting::Setting;
 use lathe_ir::interp::evaluate;
 use lathe_ir::names::{self, Role};
 use lathe_ir::stmt::block::{self, Item};
 use lathe_ir::visit::{self, Path};
-use lathe_ir::{Access, BufId, Executor, Function, Param, Space, Stmt, StmtKind, VarId};
+use lathe_ir::{
+    Access, BufId, Executor, Function, Loop, Param, ReduceOp, Space, Stmt, StmtKind, VarId, build,
+};
 use lathe_poly::{Affine, Linear, constant_trips};
-use lathe_target::Masks;
+use lathe_target::{Machine, Masks};
 use lathe_transform::names::labels_in;
 use lathe_transform::{Arg, Args};
 use std::collections::BTreeMap;
 
-/// Vectors of partial results side by side.
+/// Vectors of partial results side by side, and how many there are where the latency of two would take longer than their loads.
 const VECTORS: i64 = 2;
+const MANY: i64 = 4;
+/// These must take so much of the time: their rest is longer, and who waits for the result waits for one more sum.
+const CLEARLY: f64 = 0.9;
+/// Vectors of a row that are computed at a time, where the loop's own instructions would take longer than a longer rest.
+const WIDE: [i64; 2] = [2, 4];
 /// Loops that are looked at in one nest.
 const LOOPS: usize = 8;
 /// Blocks of a loop for each thread, and the fewest iterations of one.
@@ -22,7 +29,7 @@ const BLOCKS: i64 = 4;
 const BLOCK: i64 = 1 << 14;
 
 /// The nest with every such loop in lanes; `None` if there is none that takes them.
-pub(super) fn in_lanes(set: &Setting, start: &Made, nest: &Path) -> Option<Made> {
+pub(super) fn in_lanes(set: &Setting, start: &Made, nest: &Path, cost: Cost) -> Option<Made> {
     let mut made = start.clone();
     let mut found = loops(&start.func, nest);
     found.truncate(LOOPS);
@@ -36,14 +43,32 @@ pub(super) fn in_lanes(set: &Setting, start: &Made, nest: &Path) -> Option<Made>
             true => Rest::Apart,
             false => Rest::Parts,
         };
-        made = one(set, &made, &path, &names, rest).unwrap_or(made);
+        let some = |vectors: i64| one(set, &made, &path, &names, rest, vectors);
+        let many = || (rest == Rest::Parts && names.waits(set.machine)).then(|| some(MANY)).flatten();
+        let found = some(VECTORS).map(|two| match many() {
+            Some(many) if clearly(&made, &path, &two, &many, cost) => many,
+            _ => two,
+        });
+        made = found.unwrap_or(made);
     }
     (made.steps.len() > start.steps.len()).then_some(made)
 }
 
+/// Whether the loop of sums at a path takes clearly less time as the second form has it.
+fn clearly(start: &Made, path: &Path, a: &Made, b: &Made, cost: Cost) -> bool {
+    let Some(s) = visit::at(&start.func.body, path) else { return false };
+    let Some(l) = s.as_loop() else { return false };
+    // What else the function does is the same, with lanes in the nest.
+    let (lo, hi, exec) = (build::index(0), build::index(0), Executor::Vector(2));
+    let nothing = s.with_kind(StmtKind::Loop(Loop { lo, hi, exec, body: Stmt::empty(), ..l.clone() }));
+    let Some(body) = visit::replace_at(&start.func.body, path, nothing) else { return false };
+    let others = cost(&Function { body, ..start.func.clone() });
+    cost(&b.func) - others < (cost(&a.func) - others) * CLEARLY
+}
+
 /// The nest with its other innermost loops in lanes, as far as they take them: where a schedule makes some lanes in a nest, no compiler
 /// below makes others ([`visit::leaves_lanes`]).
-pub(super) fn others_in_lanes(set: &Setting, start: &Made, nest: &Path) -> Option<Made> {
+pub(super) fn others_in_lanes(set: &Setting, start: &Made, nest: &Path, cost: Cost) -> Option<Made> {
     let mut found: Vec<(Path, String, i64)> = Vec::new();
     visit::walk(visit::at(&start.func.body, nest)?, &mut |s, p| {
         if let Some((name, lanes)) = row(set, s) {
@@ -53,20 +78,28 @@ pub(super) fn others_in_lanes(set: &Setting, start: &Made, nest: &Path) -> Optio
     });
     let mut made = start.clone();
     for (path, name, lanes) in found.into_iter().rev() {
-        let mut args = Args::default();
-        args.push(None, Arg::Path(name));
-        args.push(None, Arg::Int(lanes));
-        args.push(Some("tail"), Arg::Path("separate".to_string()));
-        made = made.then(set, &path, "vectorize", &args).unwrap_or(made);
+        let wide = |vectors: i64| {
+            let mut args = Args::default();
+            args.push(None, Arg::Path(name.clone()));
+            args.push(None, Arg::Int(lanes * vectors));
+            args.push(Some("tail"), Arg::Path("separate".to_string()));
+            made.then(set, &path, "vectorize", &args).ok().map(|m| (cost(&m.func), m))
+        };
+        // What one vector cannot do, more cannot either.
+        let one = wide(1);
+        let more = one.is_some().then(|| WIDE.into_iter().filter_map(wide)).into_iter().flatten();
+        let best = one.into_iter().chain(more).min_by(|a, b| a.0.total_cmp(&b.0));
+        made = best.map_or(made, |b| b.1);
     }
     (made.steps.len() > start.steps.len()).then_some(made)
 }
 
-/// The variable and lanes of a serial loop without loops in it that writes another element in every iteration.
+/// The variable and lanes of a serial loop without loops in it that writes another element in every iteration. What only copies is
+/// left: the compiler below makes one `memcpy` of it.
 fn row(set: &Setting, s: &Stmt) -> Option<(String, i64)> {
     let l = s.as_loop().filter(|l| l.exec == Executor::Serial)?;
     let moves = |a: &Access| a.indices.iter().any(|e| visit::vars_of(e).contains(&l.binder.id));
-    let (mut fits, mut bytes) = (true, 8);
+    let (mut fits, mut bytes) = (!lathe_model::copies(l), 8);
     visit::walk(&l.body, &mut |s, _| {
         fits &= s.as_loop().is_none();
         for (a, mode) in s.accesses() {
@@ -155,7 +188,7 @@ pub(super) fn on_threads(
         made = step(&made, "privatize", vec![at(array), at(&outer)], Some(&part))?;
         arrays.push(part);
     }
-    made = one(set, &made, nest, &Names { arrays, var: inner, ..names }, Rest::Parts)?;
+    made = one(set, &made, nest, &Names { arrays, var: inner, ..names }, Rest::Parts, VECTORS)?;
     step(&made, "parallel", vec![at(&outer)], None)
 }
 
@@ -165,6 +198,19 @@ struct Names {
     arrays: Vec<String>,
     var: String,
     bytes: i64,
+    /// Elements that an iteration loads and the next one does not.
+    loads: usize,
+    /// Instructions that combine.
+    combine: f64,
+}
+
+impl Names {
+    /// Whether partial results wait for one another longer than for loads and arithmetic, were they [`VECTORS`] side by side.
+    fn waits(&self, machine: &Machine) -> bool {
+        let costs = &machine.costs;
+        let busy = (self.loads as f64 / costs.loads_per_cycle).max(self.combine / costs.arithmetic_per_cycle);
+        VECTORS as f64 * busy < machine.fma_latency as f64
+    }
 }
 
 /// Serial loops around reductions, and stores to an element of their own, of which each iteration takes neighbouring elements.
@@ -185,6 +231,7 @@ fn summed(func: &Function, s: &Stmt) -> Option<Names> {
     let v = l.binder.id;
     let moves = |a: &Access| a.indices.iter().any(|e| visit::vars_of(e).contains(&v));
     let (mut labels, mut arrays, mut bytes, mut left) = (Vec::new(), Vec::new(), 1, vec![&l.body]);
+    let (mut loaded, mut combine): (Vec<Access>, f64) = (Vec::new(), 0.0);
     while let Some(s) = left.pop() {
         if let Some(all) = s.as_seq() {
             left.extend(all.iter().rev());
@@ -217,8 +264,17 @@ fn summed(func: &Function, s: &Stmt) -> Option<Names> {
             arrays.push(array);
         }
         bytes = r.targets.iter().map(|t| t.elem.bytes() as i64).fold(bytes, i64::max);
+        let new = loads.into_iter().filter(|a| moves(a) && !loaded.contains(a)).collect::<Vec<_>>();
+        loaded.extend(new);
+        combine += match &r.op {
+            // What is no number goes through.
+            ReduceOp::Min | ReduceOp::Max if target.elem.is_float() => 4.0,
+            ReduceOp::ArgMin | ReduceOp::ArgMax | ReduceOp::User(_) => 8.0,
+            _ => 1.0,
+        };
     }
-    (!labels.is_empty()).then(|| Names { labels, arrays, var: l.binder.name.to_string(), bytes })
+    let (var, loads) = (l.binder.name.to_string(), loaded.len());
+    (!labels.is_empty()).then_some(Names { labels, arrays, var, bytes, loads, combine })
 }
 
 pub(super) fn array(func: &Function, id: BufId) -> Option<String> {
@@ -265,13 +321,13 @@ fn target(func: &Function, label: &str) -> Option<String> {
     array(func, found?)
 }
 
-fn one(set: &Setting, start: &Made, path: &Path, names: &Names, rest: Rest) -> Option<Made> {
+fn one(set: &Setting, start: &Made, path: &Path, names: &Names, rest: Rest, vectors: i64) -> Option<Made> {
     let lanes = set.machine.vector_bytes as i64 / names.bytes;
     if lanes < 2 {
         return None;
     }
     let Names { labels, var, arrays, .. } = names;
-    let parts = if rest == Rest::Masked { lanes } else { lanes * VECTORS };
+    let parts = if rest == Rest::Masked { lanes } else { lanes * vectors };
     let own = names::around(&labels[0], var);
     let (outer, inner) = (Role::Outer.of(&own), Role::Inner.of(&own));
     let step = |m: &Made, rule: &str, args: Vec<Arg>, named: &[(&str, &str)]| {
