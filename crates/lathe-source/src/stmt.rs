@@ -175,7 +175,7 @@ impl Emitter<'_> {
     /// Arithmetic on integers: the element need not exist.
     fn prefetch(&mut self, a: &Access) -> Result<()> {
         let b = self.buf_of(a)?;
-        if self.lanes.is_some() || self.device.is_some() || !matches!(b.storage, Place::Param { .. }) {
+        if self.lanes.is_some() || self.device.is_some() || matches!(b.storage, Place::Registers { .. }) {
             return Ok(());
         }
         self.begin(&a.indices.iter().collect::<Vec<_>>());

@@ -6,11 +6,11 @@ use crate::nest::{around, mentions};
 use crate::rule;
 use crate::work::Work;
 use lathe_diagnostics::Places;
-use lathe_ir::build::{add, ceil_div, floor_div, index, max, min};
+use lathe_ir::build::{add, ceil_div, floor_div, index, lt, max, min};
 use lathe_ir::names::Role;
 use lathe_ir::stmt::Enters;
 use lathe_ir::visit;
-use lathe_ir::{BinOp, Executor, Expr, ExprKind, Loop, Stmt, VarId};
+use lathe_ir::{BinOp, Executor, Expr, ExprKind, Loop, Stmt, StmtKind, VarId};
 use lathe_poly::Linear;
 use lathe_poly::simplify::simplify_stmt;
 use lathe_strategy::evidence::Kind;
@@ -23,6 +23,9 @@ rule! {
     /// without masks; the last, partial block is executed by copies of the loops whose names end in `.rest`; with
     /// constant sizes its bounds are constants, too. `separate(i)` means `separate(i.o)`.
     ///
+    /// `separate(i.o, partial: inside)` leaves the loop whole, and a condition in it chooses between the two: for a loop
+    /// that runs on threads, where the partial block behind it would run on one of them.
+    ///
     /// **Legal** for every loop over blocks: the order of the iterations stays. Where all blocks are full nothing
     /// changes.
     ///
@@ -32,7 +35,7 @@ rule! {
     /// }
     /// strategy s for scale = split(i, 8) ; separate(i.o) ; unroll(i.i)
     /// ```
-    pub static RULE = separate, version 1, (loop: one Loop), apply,
+    pub static RULE = separate, version 1, (loop: one Loop, partial: optional Word), apply,
         "full-tile separation: generates separate code for full blocks and for the partial block at the end";
 }
 
@@ -40,6 +43,7 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     let cursor = &work.cursor();
     let mut name = args.path(work.rule(), "loop", 0)?;
     let outer = Role::Outer.of(&name);
+    let inside = args.opt_word(work.rule(), "partial", 1, &["after", "inside"])? == Some("inside");
     if find_loops(cursor, &name).is_empty() && !find_loops(cursor, &outer).is_empty() {
         name = outer;
     }
@@ -52,7 +56,7 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
             let text = format!("`{name}` is not a loop over blocks");
             return Err(work.refuse_loop(&s, text, "split the loop first"));
         }
-        let Some(Full { cut, remains }) = full_blocks(&l) else {
+        let Some(Full { cut, remains, sizes }) = full_blocks(&l) else {
             if work.ranges(&path).le(&l.hi, &l.lo) || !has_min(&l) {
                 work.oblige(Obligation::by_rule(Claim::Full { over: name.clone() }));
                 continue;
@@ -60,12 +64,40 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
             let text = format!("blocks of `{name}` have no fixed full size");
             return Err(work.refuse_loop(&s, text, "name the outer loop of a `split`, for example `i.o`"));
         };
-        let new = cut_loop(work, &l, s.places(), cut, Role::Rest, false);
-        let new = with_remains(&new, &l, remains);
+        let new = if inside {
+            chosen(work, &l, s.places(), Full { cut, remains, sizes })
+        } else {
+            with_remains(&cut_loop(work, &l, s.places(), cut, Role::Rest, false), &l, remains)
+        };
         let new = with_known_blocks(&simplify_stmt(&new, &mut work.ranges(&path)));
         work.replace_by_rule(&path, new, Kind::Bijection, Construction::Separated)?;
     }
     Ok(())
+}
+
+/// The loop as it is, whose iterations from a value on run a copy of its body.
+fn chosen(work: &mut Work, l: &Loop, places: &Places, Full { cut, remains, sizes }: Full) -> Stmt {
+    let copy = work.copy_as(Role::Rest, &l.body);
+    let known = |e: Expr| remains.as_ref().filter(|r| r.0 == e).map_or(e, |r| index(r.1));
+    let copy = visit::map_exprs(&copy, &mut |e| visit::map_expr(e, &mut |e| known(e)));
+    // What the condition says of sizes of blocks.
+    let full = |e: Expr| sizes.iter().find(|s| s.is(&e)).map_or(e.clone(), |s| s.full.clone());
+    let full = visit::map_exprs(&l.body, &mut |e| visit::map_expr(e, &mut |e| full(e)));
+    let one_cut = sizes.iter().all(|s| s.cut == cut);
+    let rest = |e: Expr| sizes.iter().find(|s| one_cut && s.is(&e)).map_or(e.clone(), |s| s.partial.clone());
+    let copy = visit::map_exprs(&copy, &mut |e| visit::map_expr(e, &mut |e| rest(e)));
+    // Where these are one, its number is known.
+    let one = match (cut.as_int(), l.hi.as_int()) {
+        (Some(cut), Some(hi)) if l.step == 1 && cut + 1 == hi => Some(cut),
+        _ => None,
+    };
+    let copy = match one {
+        Some(n) => visit::substitute_stmt(&copy, &HashMap::from([(l.binder.id, index(n))])),
+        None => copy,
+    };
+    let cond = lt(lathe_ir::build::var(&l.binder), cut);
+    let body = StmtKind::If { cond, then: full, other: Some(copy) };
+    around(l, places, Stmt::new(body, places.clone()))
 }
 
 /// A loop over one known block says its number in its body, so that the bounds inside are constants where sizes are.
@@ -149,12 +181,27 @@ struct Full {
     cut: Expr,
     /// What such an `e - k·i` is in the block that is not full, if that is one number.
     remains: Option<(Expr, i64)>,
+    sizes: Vec<Size>,
+}
+
+/// The size of a block, `min(full, partial)`, which is full before a value.
+struct Size {
+    full: Expr,
+    partial: Expr,
+    cut: Expr,
+}
+
+impl Size {
+    fn is(&self, e: &Expr) -> bool {
+        let ExprKind::Binary(BinOp::Min, a, b) = e.kind() else { return false };
+        (a, b) == (&self.full, &self.partial) || (b, a) == (&self.full, &self.partial)
+    }
 }
 
 fn full_blocks(l: &Loop) -> Option<Full> {
     let mut inside: HashSet<VarId> = HashSet::new();
     let mut cut: Option<Expr> = None;
-    let mut partials: Vec<(Expr, Expr)> = Vec::new();
+    let mut sizes: Vec<Size> = Vec::new();
     visit::walk(&l.body, &mut |s, _| {
         inside.extend(s.binders().into_iter().map(|b| b.0.id));
         let bounds: Vec<&Expr> = match s.enters(0) {
@@ -171,9 +218,8 @@ fn full_blocks(l: &Loop) -> Option<Full> {
                 let ExprKind::Binary(BinOp::Min, a, b) = e.kind() else { return };
                 for (full, partial) in [(a, b), (b, a)] {
                     if let Some(c) = block_cut(l.binder.id, full, partial, &inside) {
-                        let pair = (full.clone(), partial.clone());
-                        if !partials.contains(&pair) {
-                            partials.push(pair);
+                        if !sizes.iter().any(|s| (&s.full, &s.partial) == (full, partial)) {
+                            sizes.push(Size { full: full.clone(), partial: partial.clone(), cut: c.clone() });
                         }
                         cut = Some(match cut.take() {
                             Some(old) if old != c => min(old, c),
@@ -186,11 +232,11 @@ fn full_blocks(l: &Loop) -> Option<Full> {
         }
         true
     });
-    let remains = match partials.as_slice() {
-        [(full, partial)] => remainder(l, full, partial).map(|n| (partial.clone(), n)),
+    let remains = match sizes.as_slice() {
+        [one] => remainder(l, &one.full, &one.partial).map(|n| (one.partial.clone(), n)),
         _ => None,
     };
-    Some(Full { cut: cut?, remains })
+    Some(Full { cut: cut?, remains, sizes })
 }
 
 /// What `partial = r - T·i` is where it is more than 0 and less than the full `T`, if `r` leaves only one remainder

@@ -3,10 +3,11 @@
 use super::Change;
 use super::align::Aligner;
 use lathe_ir::stmt::{Atomic, AtomicOp};
-use lathe_ir::{Reduce, Stmt, StmtKind, Store, visit};
+use lathe_ir::{BufId, Buffer, Reduce, Stmt, StmtKind, Store, visit};
 use lathe_poly::Ranges;
 use lathe_poly::simplify::simplify_stmt;
 use std::collections::HashSet;
+use std::sync::Arc;
 
 /// What is looked through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +45,8 @@ pub fn means_nothing(c: &Change, what: Silent) -> Result<usize, String> {
 }
 
 fn without(c: &Change, s: &Stmt, what: Silent, seen: &mut usize) -> Stmt {
-    let array = |id| c.after.params.iter().filter_map(|p| p.array()).find(|b| b.id == id);
+    let parameter = |id| c.after.params.iter().filter_map(|p| p.array()).find(|b| b.id == id).cloned();
+    let array = |id| parameter(id).or_else(|| allocated(&c.after.body, id));
     let new = visit::map_stmts(s, &mut |s| {
         let plain = match what {
             Silent::Prefetches(name) => {
@@ -69,6 +71,15 @@ fn without(c: &Change, s: &Stmt, what: Silent, seen: &mut usize) -> Stmt {
         plain.unwrap_or(s)
     });
     if new.as_seq().is_some_and(<[Stmt]>::is_empty) { Stmt::empty() } else { new }
+}
+
+fn allocated(s: &Stmt, id: BufId) -> Option<Arc<Buffer>> {
+    let mut out = None;
+    visit::walk(s, &mut |s, _| {
+        out = out.take().or_else(|| s.allocated().filter(|b| b.id == id).cloned());
+        out.is_none()
+    });
+    out
 }
 
 /// The reduction that an update of one element does whose old value nobody reads.

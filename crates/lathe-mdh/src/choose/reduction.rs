@@ -22,9 +22,10 @@ const AHEAD: u64 = 4;
 /// Bytes after which places of the first cache come again, on most CPUs; and of a page.
 const PAGE: u64 = 4096;
 /// Pages of packed columns that every tile of rows runs through, at most: most processors know the places of 64 at once. Where there
-/// are more, a block of the sum has so many that as many are left to rows, results, and what comes next.
+/// are more, a block of the sum has so many that as many are left to rows, results, and what comes next: products of 2048² and 4096²
+/// matrices take 0.95 of the time with 512 terms in a block instead of 352 and 384.
 const PAGES: u64 = 64;
-const BLOCK: u64 = 24;
+const BLOCK: u64 = 32;
 
 /// The inputs by what they give the tile of results: its rows, or its columns, which lanes take.
 struct Sides<'a> {

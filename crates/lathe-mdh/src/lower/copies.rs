@@ -209,6 +209,12 @@ impl Copies {
         self.outputs().filter(tiles).filter_map(|c| Some((c.operand, c.at.as_deref()?)))
     }
 
+    /// Inputs that are copied to memory of the host: their numbers, the names of the copies, and the loops that they are made in.
+    pub fn packed(&self) -> impl Iterator<Item = (usize, &str, Option<&str>)> {
+        let packed = self.all.iter().filter(|c| !c.output && c.space == "host");
+        packed.map(|c| (c.operand, c.made.as_str(), c.around.as_deref().or(c.at.as_deref())))
+    }
+
     /// Whether the initialization lies inside of the loop that results are copied in last.
     pub fn init_inside(&self, loops: &Loops) -> bool {
         self.outputs().last().is_some_and(|c| c.holds_init(loops))

@@ -112,6 +112,7 @@ fn nest(
     cores::streaming(h, model, d, &loops, &copies, out);
     ahead::read(h, &loops, &copies, options, out);
     ahead::resumed(h, &loops, &copies, options, out);
+    ahead::panels(h, &loops, &copies, options, out);
     cores::threads(h, &loops, options, out);
     cores::guards(h, out);
     Ok(())

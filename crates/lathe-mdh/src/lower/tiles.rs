@@ -2,8 +2,8 @@
 
 use super::copies::Copies;
 use super::loops::{Digit, Kind, Loops, Rest};
-use super::steps::{attempt, call, name};
-use lathe_strategy::Strategy;
+use super::steps::{attempt, call, name, with, word};
+use lathe_strategy::{Argument, Strategy};
 
 /// Tiles in registers need constant bounds. Where sizes leave partial ones, buffers that have room for a full tile
 /// let it run in full (`pad`); else full tiles get code of their own (`separate`), and partial ones are written out with
@@ -30,7 +30,12 @@ pub fn partial(loops: &Loops, copies: &Copies, out: &mut Vec<Strategy>) -> Vec<R
     outer.sort_by_key(|d| std::cmp::Reverse(loops.position(&d.name)));
     outer.dedup_by_key(|d| d.name.clone());
     for d in &outer {
-        out.push(attempt(call("separate", vec![name(&loops.at(&d.name))])));
+        let mut args = vec![Argument::positional(name(&loops.at(&d.name)))];
+        // Behind a loop on threads, one of them would run the partial tile while the others wait.
+        if d.kind == Kind::Threads {
+            args.push(word("partial", "inside"));
+        }
+        out.push(attempt(with("separate", args)));
     }
     (1..=outer.len() + apart_too).map(Rest).collect()
 }

@@ -116,6 +116,7 @@ fn step(r: &mut Random) -> String {
         14 => {
             format!("remap({a}: {a}, {b}: {b} + {a})").replace("S.", "").replace("T.", "").replace("U.", "")
         }
+        _ if r.below(2) == 0 => format!("separate({a}, partial: inside)"),
         _ => format!("separate({a})"),
     }
 }

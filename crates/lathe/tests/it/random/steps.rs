@@ -69,9 +69,11 @@ pub fn random(r: &mut Rng, f: &Function) -> String {
             1 => format!("peel({l}, {}, from: end)", 1 + r.below(3)),
             _ => format!("cut({l}, {})", r.below(6)),
         },
+        28 if r.one_in(2) => format!("separate({l}, partial: inside)"),
         28 => format!("separate({l})"),
         29 => format!("pad({l})"),
         30 => match r.below(4) {
+            3 if r.one_in(3) => format!("prefetch({b}, at: {l}, spread: {o})"),
             3 => format!("prefetch({b}, at: {l}, ahead: {})", 1 + r.below(9)),
             0 if r.one_in(2) => format!("omit({s})"),
             0 => format!("nontemporal({s})"),
