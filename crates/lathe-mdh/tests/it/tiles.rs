@@ -174,11 +174,38 @@ fn rows_that_are_read_once_are_few_at_a_time() {
             assert_eq!(tile(&h, &[("I", n), ("K", n)], &m)[0], few, "{name}, {n}");
         }
         assert!(tile(&h, &[("I", 512), ("K", 512)], &m)[0] > 4, "{name}");
+        // Long ones are prefetched on their way, four at a time, also where the second cache keeps what they share.
+        for (i, k) in [(8192, 8192), (4096, 16384)] {
+            assert_eq!(tile(&h, &[("I", i), ("K", k)], &m)[0], 4, "{name}, {i} {k}");
+        }
         // What all rows share is read again from the second cache.
         assert!(tile(&h, &[("I", 400), ("K", 100_000)], &m)[0] > 4, "{name}");
         for (i, k) in [(9, 70), (5, 1), (1, 33)] {
             holds(&module, &func, &[("I", i), ("K", k)], &m);
         }
+    }
+}
+
+/// Long sums read pieces of one or two rows side by side, and prefetch each, for any sizes and on threads, too.
+#[test]
+fn long_sums_read_several_places_side_by_side() {
+    let m = Machine { l2_bytes: 64 << 10, ..machine("x86-64-v3") };
+    let text = |module: &Module, func: &Function, n: i64, threads: u64, exact: bool| {
+        let at = sizes(&[("K", n)]);
+        auto(module, func, &at, &Setting { machine: &m, threads, exact }).unwrap().strategy.to_string()
+    };
+    let total = module("kernel total(A: i32[K]) -> (C: i32) { C = sum[k](A[k]) }");
+    let (module, func) = example("linear_algebra", "dot");
+    for (module, func, parts) in [(&total, total.functions.get("total").unwrap(), 4), (&module, &func, 2)] {
+        for (n, threads, exact) in [(1 << 22, 1, true), (1 << 22, 2, true), (1 << 22, 1, false)] {
+            let text = text(module, func, n, threads, exact);
+            assert!(text.contains(&format!("split(C.k.p5, {})", parts * 256)), "{text}");
+            assert!(text.contains("prefetch(A, at: C.k.p5.i.i, "), "{text}");
+        }
+        // Parts of threads that are too short for it are prefetched as they are.
+        let text = text(module, func, 1 << 19, 4, true);
+        assert!(!text.contains("C.k.p5.i.i") && text.contains("prefetch(A, at: C.k.p5, "), "{text}");
+        holds(module, func, &[("K", 140_001)], &m);
     }
 }
 
