@@ -382,13 +382,9 @@ fn estimate(f: &Facts, m: &Machine, lanes: (usize, u64), side: &[u64], exact: bo
     let goes_on = terms.peek().is_some() && terms.all(|d| side[d] == 1);
     let second = second / (SUSTAINED * m.costs.l2_bytes_per_cycle);
     let both = match goes_on && !beyond && !f.reduced[v] {
-        true => (arithmetic.powi(4) + loads.powi(4)).sqrt().sqrt(),
+        // Both wait for the second cache, too, but only where it can hardly keep up.
+        true => ((arithmetic.powi(4) + loads.powi(4)).powi(2) + second.powi(8)).sqrt().sqrt().sqrt(),
         false => arithmetic.max(loads),
-    };
-    // So do both for the second cache, but only where it can hardly keep up.
-    let both = match goes_on && !beyond && !f.reduced[v] {
-        true => (both.powi(8) + second.powi(8)).sqrt().sqrt().sqrt(),
-        false => both,
     };
     let cycles = both.max(chain) * afar + gathered;
     let cycles = cycles.max(streamed(f, m, lanes, side));

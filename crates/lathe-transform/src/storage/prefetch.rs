@@ -84,11 +84,16 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
         Some(shared) => {
             let trips = bounds::most_trips(shared, &work.ranges(&target)).filter(|n| *n > 0);
             let Some(trips) = trips.filter(|_| matches!(shared.exec, Executor::Serial)) else {
-                let text = format!(
-                    "how many iterations `{}` has is not known, or they are no loop",
-                    shared.binder.name
-                );
-                return Err(refuse(codes::UNSUPPORTED, text, "name a loop with at most so many iterations"));
+                let by = &shared.binder.name;
+                let text = match shared.exec {
+                    Executor::Serial => format!("how many iterations `{by}` has at most is not known"),
+                    _ => format!("the iterations of `{by}` do not run one after the other"),
+                };
+                return Err(refuse(
+                    codes::UNSUPPORTED,
+                    text,
+                    "name a loop over tiles that runs in order, within a block of constant size",
+                ));
             };
             if asking.mentions(&shared.body, shared.binder.id) {
                 let text = format!("iterations of `{}` read different elements", shared.binder.name);
