@@ -2,6 +2,7 @@
 //! columns, each through all steps, on copies in which a block's rows lie side by side. A block stays in the second cache, and rows
 //! whose lengths are powers of two do not compete for the same lines of it.
 
+use super::arrays::{all, bytes};
 use super::made::Made;
 use super::setting::Setting;
 use lathe_ir::names::{self, Role};
@@ -10,9 +11,10 @@ use lathe_ir::visit::{self, Path};
 use lathe_ir::{Access, Executor, Function, Loop, Stmt};
 use lathe_poly::Linear;
 use lathe_transform::{Arg, Args};
+use std::collections::{BTreeMap, HashSet};
 
 /// Columns of a block, the most first.
-const WIDTHS: [i64; 3] = [64, 32, 16];
+const WIDTHS: [i64; 4] = [64, 32, 16, 8];
 /// Passes and arrays that are looked at.
 const MOST: usize = 8;
 
@@ -22,13 +24,19 @@ struct Pass {
     loops: Vec<Loop>,
 }
 
-/// The nest with all its steps inside of a loop over blocks of columns; `bytes` are those of all arrays that it touches. With the
-/// name of that loop. `None`: there are no such columns, or a step is refused.
-pub(super) fn in_blocks(set: &Setting, start: &Made, nest: &Path, bytes: i64) -> Option<(Made, String)> {
+/// The nest with all its steps inside of a loop over blocks of columns, and the name of that loop; `sizes` are examples. `None`:
+/// there are no such columns, or a step is refused.
+pub(super) fn in_blocks(
+    set: &Setting,
+    start: &Made,
+    nest: &Path,
+    sizes: &BTreeMap<String, i64>,
+) -> Option<(Made, String)> {
     let steps = visit::at(&start.func.body, nest)?.as_loop().filter(|l| l.exec == Executor::Serial)?;
     let passes = passes(&steps.body)?;
     let columns = passes[0].columns();
     let count = Linear::difference(&columns.hi, &columns.lo)?;
+    let bytes = held(&start.func, &passes, sizes);
     let fits = |w: &i64| (bytes / count.max(1)).saturating_mul(*w) <= set.machine.l2_bytes as i64;
     let width = WIDTHS.into_iter().find(fits).filter(|w| 2 * w <= count)?;
     let step = |m: &Made, rule: &str, args: Vec<Arg>, named: &[(&str, &str)]| {
@@ -68,6 +76,27 @@ impl Pass {
     fn columns(&self) -> &Loop {
         &self.loops[self.loops.len() - 1]
     }
+
+    /// Whether an access follows the columns along its rows.
+    fn follows(&self, a: &Access) -> bool {
+        a.indices.last().is_some_and(|e| e.as_var() == Some(self.columns().binder.id))
+    }
+}
+
+/// Bytes of the arrays that have the columns, of which a block is a part: factors that all columns share pass by.
+fn held(func: &Function, passes: &[Pass], sizes: &BTreeMap<String, i64>) -> i64 {
+    let mut own = HashSet::new();
+    for pass in passes {
+        visit::walk(&pass.columns().body, &mut |s, _| {
+            let mut add = |a: &Access| own.extend(a.view.buffer().filter(|_| pass.follows(a)));
+            s.accesses().for_each(|(a, _)| add(a));
+            s.exprs().into_iter().flat_map(visit::loads_of).for_each(|a| add(&a));
+            true
+        });
+    }
+    let bytes = bytes(func, sizes);
+    let held = all(func).into_iter().filter(|b| own.contains(&b.id));
+    held.fold(0, |sum, b| sum.saturating_add(bytes(&b)))
 }
 
 /// The passes of one step, if all run over the same columns and store their elements.

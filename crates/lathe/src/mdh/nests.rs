@@ -353,8 +353,7 @@ fn of_all_loops(
 
 /// Passes over independent columns block by block, on one thread and on several.
 fn in_columns(set: &Setting, whole: &Made, path: &Path, sizes: &BTreeMap<String, i64>) -> Vec<Made> {
-    let touched = touched(&whole.func, path, sizes);
-    let Some((made, over)) = columns::in_blocks(set, whole, path, touched) else { return Vec::new() };
+    let Some((made, over)) = columns::in_blocks(set, whole, path, sizes) else { return Vec::new() };
     let mut args = Args::default();
     args.push(None, Arg::Path(over));
     let threads = (set.machine.threads > 1).then(|| made.then(set, path, "parallel", &args).ok());
