@@ -402,6 +402,15 @@ impl Ir {
         unsafe { LLVMBuildInBoundsGEP2(self.builder, ty, base, [index].as_mut_ptr(), 1, NO_NAME) }
     }
 
+    /// A value as passes see it that do not look at where it comes from, before an instruction of a finished block.
+    pub fn freeze_before(&self, value: Value, instruction: Value) -> Value {
+        // SAFETY: both are of this context, and the instruction is in a block.
+        unsafe {
+            LLVMPositionBuilderBefore(self.builder, instruction);
+            LLVMBuildFreeze(self.builder, value, NO_NAME)
+        }
+    }
+
     pub fn load(&self, ty: Ty, ptr: Value, align: u64) -> Value {
         // SAFETY: a sized type and a pointer.
         unsafe {

@@ -13,6 +13,7 @@ mod emit;
 mod entry;
 mod expr;
 mod externals;
+mod guarded;
 mod inscan;
 mod interleave;
 mod ir;
@@ -139,7 +140,8 @@ struct Emitted {
     bodies: Option<[Ir; 2]>,
     machine: Machine,
     table: CheckTable,
-    passes: &'static str,
+    /// Lists that run one after the other.
+    passes: &'static [&'static str],
     stages: Stages,
 }
 
@@ -158,7 +160,7 @@ fn emitted(
     let ir = Ir::new(&func.name);
     let passes = passes(options.opt_level, func);
     // Passes that look at one function at a time lose nothing where functions are in several modules.
-    let apart = may_part && passes.starts_with("function(");
+    let apart = may_part && passes.iter().all(|list| list.starts_with("function("));
     let bodies = apart.then(|| [ir.beside(&func.name), ir.beside(&func.name)]);
     let all = || std::iter::once(&ir).chain(bodies.iter().flatten());
     all().for_each(|ir| machine.adopt(ir));
@@ -215,23 +217,25 @@ macro_rules! free {
          simplifycfg,instcombine<no-verify-fixpoint>,loop(indvars,loop-idiom,loop-deletion,loop-unroll-full),\
          sroa,mldst-motion,gvn,sccp,bdce,instcombine<no-verify-fixpoint>,jump-threading,correlated-propagation,\
          adce,dse,loop-mssa(licm<no-allowspeculation>),simplifycfg,instcombine<no-verify-fixpoint>,\
-         loop-vectorize,loop-load-elim,instcombine<no-verify-fixpoint>,simplifycfg,\
-         loop-unroll,instcombine<no-verify-fixpoint>,loop-mssa(licm<no-allowspeculation>),simplifycfg,adce"
+         loop-vectorize,loop-load-elim"
     };
 }
+
+/// What follows these lanes: a list of its own, since masked loads are new.
+const BEHIND: &str = "function(instcombine<no-verify-fixpoint>,simplifycfg,loop-unroll,instcombine<no-verify-fixpoint>,\
+    loop-mssa(licm<no-allowspeculation>),simplifycfg,adce)";
 
 /// A nest with lanes arrives with its loops, vectors and unrolling decided, so that what is left to do is to keep
 /// values in registers, to share addresses, and to move what does not change out of loops. Other nests, and all of a
 /// tree without a schedule, are nobody's yet: LLVM's own passes over loops, its vectorizers among them, do with them
 /// what they do with C.
-fn passes(opt_level: u8, func: &Function) -> &'static str {
+fn passes(opt_level: u8, func: &Function) -> &'static [&'static str] {
     match opt_level {
-        0 => "function(sroa)",
-        1 | 2 if func.stage != Stage::Plain && (!unscheduled::some(func) || some_long(func)) => {
-            concat!("function(", scheduled!(), ")")
+        0 => &["function(sroa)"],
+        _ if func.stage == Stage::Plain => {
+            &[concat!("cgscc(inline),function(", scheduled!(), ",", free!(), ")"), BEHIND]
         }
-        1 | 2 if func.stage != Stage::Plain => concat!("function(", scheduled!(), ",", free!(), ")"),
-        1 | 2 => "default<O2>",
-        _ => "default<O3>",
+        _ if !unscheduled::some(func) || some_long(func) => &[concat!("function(", scheduled!(), ")")],
+        _ => &[concat!("function(", scheduled!(), ",", free!(), ")"), BEHIND],
     }
 }

@@ -1,6 +1,7 @@
 //! Target machines and the passes that run over a module.
 
 use crate::emit::Result;
+use crate::guarded;
 use crate::ir::{Ir, c_string};
 use lathe_diagnostics::Diagnostic;
 use lathe_engine::{Options, codes};
@@ -349,11 +350,23 @@ impl Machine {
             .help("this is a defect of Lathe; please report it with the program and the strategy"))
     }
 
-    /// Runs a list of passes.
+    /// Runs lists of passes, and keeps them from what they would make wrong or slow ([`guarded`]): none may combine instructions
+    /// behind one in it that makes masked loads.
     ///
     /// # Errors
-    /// When LLVM refuses the list.
-    pub fn optimize(&self, ir: &Ir, passes: &str) -> Result<()> {
+    /// When LLVM refuses a list.
+    pub fn optimize(&self, ir: &Ir, passes: &[&str]) -> Result<()> {
+        for list in passes {
+            guarded::masked_loads(ir);
+            self.run(ir, list)?;
+        }
+        if self.is_x86_64() && !self.bit_masks {
+            guarded::stored(ir);
+        }
+        Ok(())
+    }
+
+    fn run(&self, ir: &Ir, passes: &str) -> Result<()> {
         let passes = c_string(passes);
         // SAFETY: module and machine are alive; the options are disposed of.
         let failed = unsafe {

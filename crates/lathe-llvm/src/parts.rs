@@ -53,9 +53,9 @@ pub fn forget() {
 ///
 /// # Errors
 /// What LLVM refuses.
-pub fn object(machine: &Machine, ir: &Ir, passes: &str, stages: &mut Stages) -> Result<Arc<[u8]>> {
+pub fn object(machine: &Machine, ir: &Ir, passes: &[&str], stages: &mut Stages) -> Result<Arc<[u8]>> {
     let mut h = blake3::Hasher::new();
-    for part in [machine.identity().as_bytes(), passes.as_bytes(), &ir.bitcode()] {
+    for part in [machine.identity().as_bytes(), passes.join("\n").as_bytes(), &ir.bitcode()] {
         h.update(&(part.len() as u64).to_le_bytes());
         h.update(part);
     }

@@ -102,7 +102,7 @@ pub fn ptx(
         entry(&e, plan, known, (body, ty));
     }
     machine.verify(&ir)?;
-    machine.optimize(&ir, "default<O3>")?;
+    machine.optimize(&ir, &["default<O3>"])?;
     machine.generate(&ir, true)
 }
 
