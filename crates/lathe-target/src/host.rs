@@ -77,7 +77,11 @@ pub fn threads() -> u64 {
     std::thread::available_parallelism().map_or(1, |n| n.get() as u64)
 }
 
-/// Caches and vector units.
+/// Bytes per cycle that one core of AMD's gets from memory: 21 GB/s at 3.1 GHz were measured on a server with Zen 3.
+#[cfg(target_arch = "x86_64")]
+const OF_AMD: u64 = 7;
+
+/// Caches, vector units, and the way to memory.
 pub fn fill_in(m: &mut Machine) {
     #[cfg(not(target_arch = "x86_64"))]
     let _ = m;
@@ -85,6 +89,9 @@ pub fn fill_in(m: &mut Machine) {
     {
         caches(m);
         m.vector_units = vector_units(m.vector_bytes);
+        if vendor() == "AuthenticAMD" {
+            m.core_bytes_per_cycle = OF_AMD;
+        }
     }
 }
 
@@ -93,10 +100,9 @@ pub fn fill_in(m: &mut Machine) {
 #[cfg(target_arch = "x86_64")]
 fn vector_units(vector_bytes: u64) -> u64 {
     let cpuid = raw_cpuid::CpuId::new();
-    let vendor = cpuid.get_vendor_info().map(|v| v.as_str().to_string()).unwrap_or_default();
     let family = cpuid.get_feature_info().map_or(0, |f| f.family_id());
     let model = cpuid.get_feature_info().map_or(0, |f| f.model_id());
-    match vendor.as_str() {
+    match vendor().as_str() {
         "GenuineIntel" if vector_bytes == 32 && has("fma") => 2,
         "AuthenticAMD" if vector_bytes == 32 && has("fma") && (family > 0x17 || model >= 0x30) => 2,
         // With floats of 16 bits in them, these are servers.
@@ -104,6 +110,11 @@ fn vector_units(vector_bytes: u64) -> u64 {
         "AuthenticAMD" if vector_bytes == 64 && family >= 0x1a => 2,
         _ => 1,
     }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn vendor() -> String {
+    raw_cpuid::CpuId::new().get_vendor_info().map(|v| v.as_str().to_string()).unwrap_or_default()
 }
 
 #[cfg(target_arch = "x86_64")]
