@@ -10,34 +10,40 @@ use crate::ir::{Ir, Value};
 use llvm_sys::LLVMOpcode;
 use llvm_sys::LLVMTypeKind::LLVMVectorTypeKind;
 use llvm_sys::core::*;
+use std::collections::HashMap;
 
-/// Before passes that combine instructions: every masked load is seen through a `freeze`.
+/// Before passes that combine instructions: every masked load is seen through a `freeze` in functions that may come to select lanes.
+/// Elsewhere it would keep loads out of the instructions that use them.
 pub fn masked_loads(ir: &Ir) {
     let name = "llvm.masked.load";
     // SAFETY: the module is alive; uses are listed before any is changed.
     unsafe {
         let id = LLVMLookupIntrinsicID(name.as_ptr().cast(), name.len());
-        let mut function = LLVMGetFirstFunction(ir.module);
-        while !function.is_null() {
+        let mut selecting: HashMap<Value, bool> = HashMap::new();
+        for function in functions(ir) {
             if LLVMGetIntrinsicID(function) == id {
                 for load in users(function) {
-                    let guarded =
-                        users(load).iter().all(|u| LLVMGetInstructionOpcode(*u) == LLVMOpcode::LLVMFreeze);
-                    if !guarded {
+                    let within = LLVMGetBasicBlockParent(LLVMGetInstructionParent(load));
+                    let selects =
+                        *selecting.entry(within).or_insert_with(|| all_of(within).into_iter().any(selects_lanes));
+                    let frozen = |u: &Value| LLVMGetInstructionOpcode(*u) == LLVMOpcode::LLVMFreeze;
+                    if selects && !users(load).iter().all(frozen) {
                         through(ir, load);
                     }
                 }
             }
-            function = LLVMGetNextFunction(function);
         }
     }
 }
 
 /// Before code is generated without bit masks: what a vector store takes of a `select` or a minimum that a load is part of.
 pub fn stored(ir: &Ir) {
-    for store in instructions(ir, LLVMOpcode::LLVMStore) {
-        // SAFETY: a store has a value.
+    for store in functions(ir).into_iter().flat_map(all_of) {
+        // SAFETY: the instruction is alive; a store has a value.
         unsafe {
+            if LLVMGetInstructionOpcode(store) != LLVMOpcode::LLVMStore {
+                continue;
+            }
             let value = LLVMGetOperand(store, 0);
             let vector = LLVMGetTypeKind(LLVMTypeOf(value)) == LLVMVectorTypeKind;
             if !vector || LLVMIsAInstruction(value).is_null() {
@@ -87,24 +93,48 @@ fn through(ir: &Ir, value: Value) {
     }
 }
 
-/// The instructions of a module that have an opcode.
-fn instructions(ir: &Ir, opcode: LLVMOpcode) -> Vec<Value> {
+/// Whether lanes of a vector are selected, or a mask becomes numbers, of which products and the like are lanes that are selected.
+fn selects_lanes(instruction: Value) -> bool {
+    // SAFETY: the instruction is alive.
+    unsafe {
+        let vector = |v: Value| LLVMGetTypeKind(LLVMTypeOf(v)) == LLVMVectorTypeKind;
+        match LLVMGetInstructionOpcode(instruction) {
+            LLVMOpcode::LLVMSelect => vector(instruction),
+            LLVMOpcode::LLVMSExt | LLVMOpcode::LLVMZExt | LLVMOpcode::LLVMSIToFP | LLVMOpcode::LLVMUIToFP => {
+                let from = LLVMTypeOf(LLVMGetOperand(instruction, 0));
+                vector(instruction) && LLVMGetIntTypeWidth(LLVMGetElementType(from)) == 1
+            }
+            _ => false,
+        }
+    }
+}
+
+/// The instructions of a function.
+fn all_of(function: Value) -> Vec<Value> {
+    let mut out = Vec::new();
+    // SAFETY: the function is alive and does not change here.
+    unsafe {
+        let mut block = LLVMGetFirstBasicBlock(function);
+        while !block.is_null() {
+            let mut i = LLVMGetFirstInstruction(block);
+            while !i.is_null() {
+                out.push(i);
+                i = LLVMGetNextInstruction(i);
+            }
+            block = LLVMGetNextBasicBlock(block);
+        }
+    }
+    out
+}
+
+/// The functions of a module.
+fn functions(ir: &Ir) -> Vec<Value> {
     let mut out = Vec::new();
     // SAFETY: the module is alive and does not change here.
     unsafe {
         let mut function = LLVMGetFirstFunction(ir.module);
         while !function.is_null() {
-            let mut block = LLVMGetFirstBasicBlock(function);
-            while !block.is_null() {
-                let mut i = LLVMGetFirstInstruction(block);
-                while !i.is_null() {
-                    if LLVMGetInstructionOpcode(i) == opcode {
-                        out.push(i);
-                    }
-                    i = LLVMGetNextInstruction(i);
-                }
-                block = LLVMGetNextBasicBlock(block);
-            }
+            out.push(function);
             function = LLVMGetNextFunction(function);
         }
     }

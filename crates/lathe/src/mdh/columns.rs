@@ -13,8 +13,8 @@ use lathe_poly::Linear;
 use lathe_transform::{Arg, Args};
 use std::collections::{BTreeMap, HashSet};
 
-/// Columns of a block, the most first.
-const WIDTHS: [i64; 4] = [64, 32, 16, 8];
+/// Bytes of a row of a block, the most first: shorter ones are slower than no blocks, longer ones make blocks of few rows.
+const ROWS: [i64; 2] = [256, 128];
 /// Passes and arrays that are looked at.
 const MOST: usize = 8;
 
@@ -36,9 +36,9 @@ pub(super) fn in_blocks(
     let passes = passes(&steps.body)?;
     let columns = passes[0].columns();
     let count = Linear::difference(&columns.hi, &columns.lo)?;
-    let bytes = held(&start.func, &passes, sizes);
+    let (bytes, element) = held(&start.func, &passes, sizes);
     let fits = |w: &i64| (bytes / count.max(1)).saturating_mul(*w) <= set.machine.l2_bytes as i64;
-    let width = WIDTHS.into_iter().find(fits).filter(|w| 2 * w <= count)?;
+    let width = ROWS.into_iter().map(|row| row / element).find(fits).filter(|w| 2 * w <= count)?;
     let step = |m: &Made, rule: &str, args: Vec<Arg>, named: &[(&str, &str)]| {
         let mut all = Args::default();
         args.into_iter().for_each(|a| all.push(None, a));
@@ -83,8 +83,9 @@ impl Pass {
     }
 }
 
-/// Bytes of the arrays that have the columns, of which a block is a part: factors that all columns share pass by.
-fn held(func: &Function, passes: &[Pass], sizes: &BTreeMap<String, i64>) -> i64 {
+/// Bytes of the arrays that have the columns, of which a block is a part (factors that all columns share pass by), and of the largest
+/// element.
+fn held(func: &Function, passes: &[Pass], sizes: &BTreeMap<String, i64>) -> (i64, i64) {
     let mut own = HashSet::new();
     for pass in passes {
         visit::walk(&pass.columns().body, &mut |s, _| {
@@ -96,7 +97,7 @@ fn held(func: &Function, passes: &[Pass], sizes: &BTreeMap<String, i64>) -> i64 
     }
     let bytes = bytes(func, sizes);
     let held = all(func).into_iter().filter(|b| own.contains(&b.id));
-    held.fold(0, |sum, b| sum.saturating_add(bytes(&b)))
+    held.fold((0, 1), |(sum, most), b| (sum.saturating_add(bytes(&b)), most.max(b.elem.bytes() as i64)))
 }
 
 /// The passes of one step, if all run over the same columns and store their elements.
