@@ -5,7 +5,6 @@ use crate::answers::{Answer, Kept, answers};
 use crate::budget::{left, need, spend};
 use crate::system::{Con, Conj};
 use isl_rs::{BasicSet, Context, DimType, LibISLError, Mat, Set, Space, Val};
-use std::collections::HashMap;
 
 /// Operations that one question may take.
 const BUDGET: u64 = 4_000_000;
@@ -115,7 +114,7 @@ fn columns_of(cons: &[Con]) -> Vec<u32> {
 
 /// An integer point of a conjunction: `Some(Some(values))` of the unknowns that occur, `Some(None)` if
 /// there is none, `None` if isl gave up.
-pub(crate) fn sample(cons: &Conj) -> Option<Option<HashMap<u32, i64>>> {
+pub(crate) fn sample(cons: &Conj) -> Option<Option<Vec<(u32, i64)>>> {
     let columns = columns_of(cons);
     let mut key = vec![-1];
     write(cons, &columns, &mut key);

@@ -3,12 +3,11 @@
 //! stands; where it is not, isl decides.
 
 use crate::budget::spend;
-use crate::eliminate::{Outcome, eliminate};
+use crate::eliminate::{Outcome, eliminate, impossible};
 use crate::isl_set;
 use crate::system::{Con, Conj, Lin, System};
 use lathe_poly::gcd;
 use rustc_hash::{FxBuildHasher, FxHashMap};
-use std::collections::HashMap;
 
 /// Whether a system has an integer point.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,6 +21,9 @@ pub(crate) enum Answer {
 
 /// Nodes of the search over alternatives before it gives up.
 const MAX_NODES: usize = 20_000;
+
+/// Values that are tried for unknowns, beyond the nearest ones, before isl is asked for a point: it takes as long as some thousands.
+const MAX_VALUES: usize = 128;
 
 /// Finds a point of a system or shows that there is none.
 pub(crate) fn solve(system: &System) -> Answer {
@@ -53,7 +55,7 @@ fn none_in(state: &Reduced, clauses: &[&[Conj]], nodes: &mut usize) -> bool {
     if *nodes > MAX_NODES || !spend((state.cons.len() * state.cons.len()) as u64) {
         return false;
     }
-    if matches!(eliminate(&state.cons), Outcome::Empty) {
+    if impossible(&state.cons) {
         return true;
     }
     clauses.split_first().is_some_and(|(first, rest)| {
@@ -83,8 +85,9 @@ fn search(state: &Reduced, clauses: &[&[Conj]], columns: u32, nodes: &mut usize)
     if *nodes > MAX_NODES || !spend((state.cons.len() * state.cons.len()) as u64) {
         return Answer::Unknown;
     }
-    let outcome = eliminate(&state.cons);
-    let point = match outcome {
+    // Where no alternatives are left, isl would be asked next.
+    let others = if clauses.is_empty() { MAX_VALUES } else { 0 };
+    let point = match eliminate(&state.cons, others) {
         Outcome::Empty => return Answer::Empty,
         Outcome::Point(p) => Some(state.complete(p, columns)),
         Outcome::Maybe => None,
@@ -219,7 +222,7 @@ impl Reduced {
     }
 
     /// Values of all unknowns from those of the free ones (the others are zero).
-    fn complete(&self, free: HashMap<u32, i64>, columns: u32) -> Option<Vec<i64>> {
+    fn complete(&self, free: Vec<(u32, i64)>, columns: u32) -> Option<Vec<i64>> {
         let mut point = vec![0; columns as usize];
         for (col, v) in free {
             *point.get_mut(col as usize)? = v;
