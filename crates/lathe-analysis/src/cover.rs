@@ -1,9 +1,12 @@
 //! Whether a union of projections covers another.
 
+mod numbered;
+
 use crate::budget::within_half;
 use crate::isl_set::{Projection, difference};
 use crate::solve::{Reduced, has_least, normalize, refuted};
 use crate::system::{Con, Conj, Lin, System};
+use numbered::{Numbered, fixed};
 
 /// Alternatives of one system before it gives up.
 const MAX_PARTS: usize = 256;
@@ -40,6 +43,8 @@ pub(crate) fn expand(system: &System, kept: u32, out: &mut Vec<Conj>) -> Result<
 /// A point of `a` that is not in `b`, both seen as sets of their first `dims` unknowns.
 /// `Some(None)`: there is none, `None`: the budget was spent.
 pub(crate) fn uncovered(a: &Projection, b: &Projection) -> Option<Option<Vec<i64>>> {
+    let parts: Vec<Conj> = b.parts.iter().filter_map(|y| fixed(y.clone(), b.dims)).collect();
+    let b = &Projection { dims: b.dims, parts: &parts };
     let left = not_covered(a, b);
     if left.is_empty() {
         return Some(None);
@@ -66,173 +71,76 @@ fn not_covered(a: &Projection, b: &Projection) -> Vec<Conj> {
     left
 }
 
-/// Two unions of which so many unknowns matter.
-struct Numbered {
-    dims: u32,
-    parts: [Vec<Conj>; 2],
-}
-
-/// So many quotients become unknowns that matter.
-const MAX_QUOTIENTS: usize = 6;
-
-impl Numbered {
-    /// Two unions with all quotients as unknowns that matter; none where there are no quotients.
-    fn of(dims: u32, a: &[Conj], b: &[Conj]) -> Option<Numbered> {
-        let mut all = Numbered { dims, parts: [a.to_vec(), b.to_vec()] };
-        while let Some(next) = all.further() {
-            all = next;
-        }
-        (all.dims > dims).then_some(all)
-    }
-
-    fn projections(&self) -> [Projection<'_>; 2] {
-        self.parts.each_ref().map(|parts| Projection { dims: self.dims, parts })
-    }
-
-    /// The parts of the first one of which elimination does not show that the second one covers them.
-    fn left(&self) -> Vec<Conj> {
-        let [a, b] = self.projections();
-        not_covered(&a, &b)
-    }
-
-    /// A point of the first one that is not in the second one, as values of the first `dims` unknowns.
-    fn difference(&self, dims: u32) -> Option<Option<Vec<i64>>> {
-        let [_, b] = self.projections();
-        let found = difference(&Projection { dims: self.dims, parts: &self.left() }, &b)?;
-        Some(found.map(|p| p.into_iter().take(dims as usize).collect()))
-    }
-
-    /// The same with an unknown more that matters for each quotient of those that do, such as the tile that an element is in: parts
-    /// of one tile cover it together then, which their projections do not show. No points come or go, because what is divided
-    /// determines the quotient. None where there are no more.
-    fn further(&self) -> Option<Numbered> {
-        let mut found: Vec<(Lin, i64)> = Vec::new();
-        for cons in self.parts.iter().rev().flatten() {
-            for (_, of) in determined(cons, self.dims) {
-                if !found.contains(&of) {
-                    found.push(of);
-                }
-            }
-        }
-        let more = found.len() as u32;
-        if found.is_empty() || found.len() > MAX_QUOTIENTS || self.dims as usize > MAX_SHADOW {
-            return None;
-        }
-        let one = |cons: &Conj| -> Option<Conj> {
-            let known = determined(cons, self.dims);
-            let place = |of: &(Lin, i64)| found.iter().position(|f| f == of).map(|n| self.dims + n as u32);
-            let mut out = Conj::new();
-            for c in cons {
-                let mut lin = Lin::constant(c.lin.constant);
-                for (col, k) in &c.lin.terms {
-                    let to = match known.iter().find(|q| q.0 == *col) {
-                        Some((_, of)) => place(of)?,
-                        None if *col < self.dims => *col,
-                        None => col + more,
-                    };
-                    lin.add_term(to, *k)?;
-                }
-                out.push(Con { lin, eq: c.eq });
-            }
-            for of in &found {
-                let rest = of.0.combine(1, &Lin::atom(place(of)?), of.1.checked_neg()?)?;
-                out.push(Con { lin: Lin::constant(of.1 - 1).minus(&rest)?, eq: false });
-                out.push(Con { lin: rest, eq: false });
-            }
-            (!out.iter().any(has_least)).then_some(out)
-        };
-        // What normalization finds to be empty has no part in it.
-        let all = |parts: &[Conj]| -> Option<Vec<Conj>> {
-            Some(
-                parts
-                    .iter()
-                    .map(one)
-                    .collect::<Option<Vec<_>>>()?
-                    .into_iter()
-                    .filter_map(normalize)
-                    .collect(),
-            )
-        };
-        Some(Numbered { dims: self.dims + more, parts: [all(&self.parts[0])?, all(&self.parts[1])?] })
-    }
-}
-
-/// The unknowns from `dims` on that are quotients of those before, rounded down, each with what is divided by what:
-/// `lo <= f - k q <= hi`, where there are fewer than `k` numbers in between.
-fn determined(cons: &Conj, dims: u32) -> Vec<(u32, (Lin, i64))> {
-    let mut out: Vec<(u32, (Lin, i64))> = Vec::new();
-    // `f - k q >= 0`, and `f - k q <= 0`
-    let (mut lower, mut upper): (Vec<(u32, i64, Lin)>, Vec<_>) = Default::default();
-    for c in cons {
-        let mut inner = c.lin.terms.iter().filter(|t| t.0 >= dims);
-        let (Some((col, k)), None) = (inner.next(), inner.next()) else { continue };
-        let rest = c.lin.clone().without(col).scaled(-k.signum());
-        let (Some(f), Some(width)) = (rest, k.checked_abs()) else { continue };
-        if width < 2 || f.terms.is_empty() {
-            continue;
-        }
-        if c.eq || *k < 0 {
-            lower.push((*col, width, f.clone()));
-        }
-        if c.eq || *k > 0 {
-            upper.push((*col, width, f));
-        }
-    }
-    for (col, k, f) in &lower {
-        let other = upper.iter().find(|u| u.0 == *col && u.1 == *k && u.2.same_terms(f));
-        let Some((_, _, g)) = other else { continue };
-        let (Some(lo), Some(hi)) = (f.constant.checked_neg(), g.constant.checked_neg()) else { continue };
-        if out.iter().any(|q| q.0 == *col) || hi.checked_sub(lo).is_none_or(|n| n >= *k) {
-            continue;
-        }
-        let shift = if lo >= 0 && hi < *k { Some(0) } else { lo.checked_neg() };
-        if let Some(shift) = shift {
-            out.push((*col, (Lin { terms: f.terms.clone(), constant: shift }, *k)));
-        }
-    }
-    out
-}
-
 /// Questions about one part before isl is asked at once.
-const MAX_QUESTIONS: usize = 200;
+const MAX_QUESTIONS: usize = 1000;
 
 /// Whether every point of a part is in one of the others.
 fn covered(x: &Conj, parts: &[Conj]) -> bool {
     // What is said in the same words needs no proof.
-    if parts.iter().any(|y| y.iter().all(|c| x.iter().any(|k| says(k, c)))) {
+    let open =
+        |y: &'_ Conj| -> Vec<usize> { (0..y.len()).filter(|c| !x.iter().any(|k| says(k, &y[*c]))).collect() };
+    let open: Vec<(&Conj, Vec<usize>)> = parts.iter().map(|y| (y, open(y))).collect();
+    if open.iter().any(|y| y.1.is_empty()) {
         return true;
     }
     let mut state = Reduced::default();
     // Without a point, it is within every part.
-    !state.absorb(x) || within(&state, x, parts, &mut { MAX_QUESTIONS })
+    !state.absorb(x) || within(&state, open, &mut { MAX_QUESTIONS })
 }
 
-/// The same for what is known of a state, of which `said` says some.
-fn within(state: &Reduced, said: &Conj, parts: &[Conj], left: &mut usize) -> bool {
-    let Some((first, rest)) = parts.split_first() else { return false };
-    let mut open: Vec<&Con> = Vec::new();
-    for c in first {
-        if said.iter().any(|k| says(k, c)) {
+/// The same for what is known of a state: the constraints of each part that it may not satisfy are open.
+fn within(state: &Reduced, mut parts: Vec<(&Conj, Vec<usize>)>, left: &mut usize) -> bool {
+    let mut ask = |state: &Reduced| -> Option<bool> {
+        *left = left.checked_sub(1)?;
+        Some(refuted(state, &[]))
+    };
+    match ask(state) {
+        Some(true) => return true,
+        Some(false) => {}
+        None => return false,
+    }
+    let mut at = 0;
+    while let Some((part, open)) = parts.get_mut(at) {
+        // A part without a point here covers nothing.
+        let mut both = state.clone();
+        if !open.iter().all(|c| both.absorb(std::slice::from_ref(&part[*c]))) {
+            parts.swap_remove(at);
             continue;
         }
-        if *left == 0 {
-            return false;
+        match ask(&both) {
+            Some(true) => {
+                parts.swap_remove(at);
+                continue;
+            }
+            Some(false) => {}
+            None => return false,
         }
-        *left -= 1;
-        if !implied(state, c) {
-            open.push(c);
+        let mut known = true;
+        open.retain(|c| {
+            let one = others(&part[*c]).into_iter().all(|beyond| {
+                let mut state = state.clone();
+                beyond.is_some_and(|beyond| !state.absorb(&[beyond]) || ask(&state).unwrap_or(false))
+            });
+            known &= one;
+            !one
+        });
+        if open.is_empty() {
+            return true;
         }
+        at += 1;
     }
-    if !open.is_empty() && rest.is_empty() {
+    // The fewest cases first. What is not in a part is on the other side of one of its constraints, and in the others of it.
+    let Some(first) = (0..parts.len()).min_by_key(|p| parts[*p].1.len()) else { return false };
+    let (part, open) = parts.swap_remove(first);
+    if parts.is_empty() {
         return false;
     }
-    // What is not in the first part is on the other side of one of its constraints, and in the others of it.
     let mut here = state.clone();
-    for c in open {
+    for c in open.iter().map(|c| &part[*c]) {
         for beyond in others(c) {
             let Some(beyond) = beyond else { return false };
             let mut state = here.clone();
-            if state.absorb(&[beyond]) && !within(&state, said, rest, left) {
+            if state.absorb(&[beyond]) && !within(&state, parts.clone(), left) {
                 return false;
             }
         }
@@ -254,16 +162,6 @@ fn others(c: &Con) -> Vec<Option<Con>> {
     let con = |lin: Option<Lin>| lin.map(|lin| Con { lin, eq: false });
     let below = con(c.lin.scaled(-1).and_then(|l| l.offset(-1)));
     if c.eq { vec![below, con(c.lin.offset(-1))] } else { vec![below] }
-}
-
-/// Whether elimination shows that all points of a state satisfy a constraint.
-fn implied(state: &Reduced, c: &Con) -> bool {
-    others(c).into_iter().all(|beyond| {
-        beyond.is_some_and(|beyond| {
-            let mut state = state.clone();
-            !state.absorb(&[beyond]) || refuted(&state, &[])
-        })
-    })
 }
 
 /// Constraints beyond which a shadow is not worth it.
@@ -413,12 +311,47 @@ mod tests {
         assert_eq!(missing(&[part(6, 7), part(-2, 5)]), Some(None));
         let at = missing(&[part(0, 4), part(6, 7)]).flatten().expect("5 is in no part");
         assert_eq!((at.len(), at[1].rem_euclid(8)), (2, 5));
+        // One that counts tiles from the next one on.
+        assert_eq!(missing(&[part(-8, -3), part(6, 7)]), Some(None));
+        let twice = Numbered { dims: 2, parts: [range.to_vec(), vec![part(-8, -3), part(6, 7)]] };
+        assert_eq!(twice.further().map(|n| n.dims), Some(3));
         // That needs no isl.
         let whole = Numbered { dims: 2, parts: [range.to_vec(), vec![part(0, 5), part(6, 7)]] };
         let all = whole.further().expect("a quotient");
         let [x, y] = &all.parts;
         let (x, y) = (Projection { dims: 3, parts: x }, Projection { dims: 3, parts: y });
         assert!(not_covered(&x, &y).is_empty());
+    }
+
+    #[test]
+    fn what_is_covered_is_in_some_part() {
+        let mut seed = 7u32;
+        let mut below = |n: u32| {
+            seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            i64::from((seed >> 16) % n)
+        };
+        let mut conj = |most: u32| -> Conj {
+            let all = 1 + below(most);
+            let one = |_| {
+                let terms: Vec<(u32, i64)> = (0..2).map(|c| (c, below(5) - 2)).filter(|t| t.1 != 0).collect();
+                Con { lin: Lin { terms, constant: below(9) - 2 }, eq: below(9) == 0 }
+            };
+            (0..all).map(one).collect()
+        };
+        let square = |col| [at_least_zero(&[(col, 1)], 4), at_least_zero(&[(col, -1)], 4)];
+        let (mut yes, mut no) = (0, 0);
+        for _ in 0..2000 {
+            let x: Conj = [square(0).to_vec(), square(1).to_vec(), conj(2)].concat();
+            let parts: Vec<Conj> = (0..4).map(|_| conj(3)).collect();
+            let is = |c: &Conj, p: &[i64; 2]| c.iter().all(|c| c.holds(p));
+            let mut points = (-4..=4).flat_map(|x| (-4..=4).map(move |y| [x, y]));
+            let out = points.find(|p| is(&x, p) && !parts.iter().any(|y| is(y, p)));
+            let all = covered(&x, &parts);
+            assert!(!all || out.is_none(), "{out:?}: {x:?}, {parts:?}");
+            yes += usize::from(all);
+            no += usize::from(!all && out.is_none());
+        }
+        assert!(yes > 300 && no * 10 < yes, "{yes} found, {no} not");
     }
 
     #[test]
