@@ -24,8 +24,9 @@ pub fn masked_loads(ir: &Ir) {
             if LLVMGetIntrinsicID(function) == id {
                 for load in users(function) {
                     let within = LLVMGetBasicBlockParent(LLVMGetInstructionParent(load));
-                    let selects =
-                        *selecting.entry(within).or_insert_with(|| all_of(within).into_iter().any(selects_lanes));
+                    let selects = *selecting
+                        .entry(within)
+                        .or_insert_with(|| all_of(within).into_iter().any(selects_lanes));
                     let frozen = |u: &Value| LLVMGetInstructionOpcode(*u) == LLVMOpcode::LLVMFreeze;
                     if selects && !users(load).iter().all(frozen) {
                         through(ir, load);
