@@ -8,37 +8,119 @@
 
 use crate::ir::{Ir, Value};
 use llvm_sys::LLVMOpcode;
-use llvm_sys::LLVMTypeKind::LLVMVectorTypeKind;
+use llvm_sys::LLVMTypeKind::{LLVMIntegerTypeKind, LLVMVectorTypeKind, LLVMVoidTypeKind};
 use llvm_sys::core::*;
-use std::collections::HashMap;
 
-/// Before passes that combine instructions: every masked load is seen through a `freeze` in functions that may come to select lanes.
-/// Elsewhere it would keep loads out of the instructions that use them.
+/// Before passes that combine instructions: masked loads that could be moved behind what is written are seen through a `freeze`. Others
+/// stay parts of the instructions that use them.
 pub fn masked_loads(ir: &Ir) {
     let name = "llvm.masked.load";
     // SAFETY: the module is alive; uses are listed before any is changed.
     unsafe {
         let id = LLVMLookupIntrinsicID(name.as_ptr().cast(), name.len());
-        let mut selecting: HashMap<Value, bool> = HashMap::new();
-        for function in functions(ir) {
-            if LLVMGetIntrinsicID(function) == id {
-                for load in users(function) {
-                    let within = LLVMGetBasicBlockParent(LLVMGetInstructionParent(load));
-                    let selects = *selecting
-                        .entry(within)
-                        .or_insert_with(|| all_of(within).into_iter().any(selects_lanes));
-                    let frozen = |u: &Value| LLVMGetInstructionOpcode(*u) == LLVMOpcode::LLVMFreeze;
-                    if selects && !users(load).iter().all(frozen) {
-                        through(ir, load);
-                    }
+        for function in functions(ir).into_iter().filter(|f| LLVMGetIntrinsicID(*f) == id) {
+            for load in users(function) {
+                if selected_later(load) {
+                    through(ir, load);
                 }
             }
         }
     }
 }
 
+/// Instructions that are looked at for one load.
+const MOST: usize = 500;
+
+/// Whether lanes are selected of what is computed from a load, in another block or behind an instruction that may write: passes bring the
+/// `select` to the load itself where both of its values are computed alike.
+fn selected_later(load: Value) -> bool {
+    let (mut all, mut at) = (vec![load], 0);
+    while let Some(&value) = all.get(at) {
+        at += 1;
+        for user in users(value) {
+            // SAFETY: the instructions are alive.
+            let (passes, selects) = unsafe {
+                let opcode = LLVMGetInstructionOpcode(user);
+                let kept =
+                    matches!(opcode, LLVMOpcode::LLVMPHI | LLVMOpcode::LLVMFreeze | LLVMOpcode::LLVMStore);
+                (!kept && is_vector(user), opcode == LLVMOpcode::LLVMSelect || has_mask(user))
+            };
+            if selects && is_behind_writes(load, user) {
+                return true;
+            }
+            if passes && !all.contains(&user) {
+                all.push(user);
+            }
+        }
+        if all.len() > MOST {
+            return true;
+        }
+    }
+    false
+}
+
+fn is_vector(value: Value) -> bool {
+    // SAFETY: the value is alive.
+    unsafe { LLVMGetTypeKind(LLVMTypeOf(value)) == LLVMVectorTypeKind }
+}
+
+/// Whether one operand is a mask that became numbers: what is computed of it and another one may be written as a `select`.
+fn has_mask(instruction: Value) -> bool {
+    // SAFETY: the instruction is alive, and so are its operands.
+    unsafe {
+        let is_mask = |v: Value| {
+            !LLVMIsACastInst(v).is_null() && is_vector(v) && {
+                let from = LLVMGetElementType(LLVMTypeOf(LLVMGetOperand(v, 0)));
+                LLVMGetTypeKind(from) == LLVMIntegerTypeKind && LLVMGetIntTypeWidth(from) == 1
+            }
+        };
+        (0..LLVMGetNumOperands(instruction)).any(|n| is_mask(LLVMGetOperand(instruction, n as u32)))
+    }
+}
+
+/// Whether an instruction is in another block than one before it, or may find memory changed since.
+fn is_behind_writes(first: Value, second: Value) -> bool {
+    // SAFETY: both are in blocks of one function.
+    unsafe {
+        let mut i = LLVMGetNextInstruction(first);
+        while !i.is_null() && i != second {
+            let writes = match LLVMGetInstructionOpcode(i) {
+                LLVMOpcode::LLVMStore
+                | LLVMOpcode::LLVMAtomicRMW
+                | LLVMOpcode::LLVMAtomicCmpXchg
+                | LLVMOpcode::LLVMFence => true,
+                LLVMOpcode::LLVMCall => {
+                    let called = LLVMIsAFunction(LLVMGetCalledValue(i));
+                    let intrinsic = !called.is_null() && LLVMGetIntrinsicID(called) != 0;
+                    !intrinsic || LLVMGetTypeKind(LLVMTypeOf(i)) == LLVMVoidTypeKind
+                }
+                _ => false,
+            };
+            if writes {
+                return true;
+            }
+            i = LLVMGetNextInstruction(i);
+        }
+        i.is_null()
+    }
+}
+
+/// What is a comparison and a `select` where no instruction does it.
+const COMPARED: [&str; 8] = [
+    "llvm.minnum",
+    "llvm.maxnum",
+    "llvm.minimum",
+    "llvm.maximum",
+    "llvm.smin",
+    "llvm.smax",
+    "llvm.umin",
+    "llvm.umax",
+];
+
 /// Before code is generated without bit masks: what a vector store takes of a `select` or a minimum that a load is part of.
 pub fn stored(ir: &Ir) {
+    // SAFETY: names with their lengths.
+    let compared = COMPARED.map(|name| unsafe { LLVMLookupIntrinsicID(name.as_ptr().cast(), name.len()) });
     for store in functions(ir).into_iter().flat_map(all_of) {
         // SAFETY: the instruction is alive; a store has a value.
         unsafe {
@@ -46,16 +128,14 @@ pub fn stored(ir: &Ir) {
                 continue;
             }
             let value = LLVMGetOperand(store, 0);
-            let vector = LLVMGetTypeKind(LLVMTypeOf(value)) == LLVMVectorTypeKind;
-            if !vector || LLVMIsAInstruction(value).is_null() {
+            if !is_vector(value) || LLVMIsAInstruction(value).is_null() {
                 continue;
             }
             let selects = match LLVMGetInstructionOpcode(value) {
                 LLVMOpcode::LLVMSelect => true,
-                // `minnum` and the like are comparisons and a `select` where no instruction is one.
                 LLVMOpcode::LLVMCall => {
                     let called = LLVMIsAFunction(LLVMGetCalledValue(value));
-                    !called.is_null() && LLVMGetIntrinsicID(called) != 0
+                    !called.is_null() && compared.contains(&LLVMGetIntrinsicID(called))
                 }
                 _ => false,
             };
@@ -91,22 +171,6 @@ fn through(ir: &Ir, value: Value) {
         let frozen = ir.freeze_before(value, LLVMGetNextInstruction(value));
         LLVMReplaceAllUsesWith(value, frozen);
         LLVMSetOperand(frozen, 0, value);
-    }
-}
-
-/// Whether lanes of a vector are selected, or a mask becomes numbers, of which products and the like are lanes that are selected.
-fn selects_lanes(instruction: Value) -> bool {
-    // SAFETY: the instruction is alive.
-    unsafe {
-        let vector = |v: Value| LLVMGetTypeKind(LLVMTypeOf(v)) == LLVMVectorTypeKind;
-        match LLVMGetInstructionOpcode(instruction) {
-            LLVMOpcode::LLVMSelect => vector(instruction),
-            LLVMOpcode::LLVMSExt | LLVMOpcode::LLVMZExt | LLVMOpcode::LLVMSIToFP | LLVMOpcode::LLVMUIToFP => {
-                let from = LLVMTypeOf(LLVMGetOperand(instruction, 0));
-                vector(instruction) && LLVMGetIntTypeWidth(LLVMGetElementType(from)) == 1
-            }
-            _ => false,
-        }
     }
 }
 

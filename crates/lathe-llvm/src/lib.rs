@@ -225,6 +225,11 @@ macro_rules! free {
 const BEHIND: &str = "function(instcombine<no-verify-fixpoint>,simplifycfg,loop-unroll,instcombine<no-verify-fixpoint>,\
     loop-mssa(licm<no-allowspeculation>),simplifycfg,adce)";
 
+/// Whether statements run under conditions, of which lanes make masks.
+fn has_conditions(s: &Stmt) -> bool {
+    s.as_if().is_some() || s.children().any(has_conditions)
+}
+
 /// A nest with lanes arrives with its loops, vectors and unrolling decided, so that what is left to do is to keep
 /// values in registers, to share addresses, and to move what does not change out of loops. Other nests, and all of a
 /// tree without a schedule, are nobody's yet: LLVM's own passes over loops, its vectorizers among them, do with them
@@ -232,6 +237,8 @@ const BEHIND: &str = "function(instcombine<no-verify-fixpoint>,simplifycfg,loop-
 fn passes(opt_level: u8, func: &Function) -> &'static [&'static str] {
     match opt_level {
         0 => &["function(sroa)"],
+        // Without conditions there are no masks.
+        1 | 2 if func.stage == Stage::Plain && !has_conditions(&func.body) => &["default<O2>"],
         _ if func.stage == Stage::Plain => {
             &[concat!("cgscc(inline),function(", scheduled!(), ",", free!(), ")"), BEHIND]
         }
