@@ -69,7 +69,8 @@ fn has_mask(instruction: Value) -> bool {
     // SAFETY: the instruction is alive, and so are its operands.
     unsafe {
         let is_mask = |v: Value| {
-            !LLVMIsACastInst(v).is_null() && is_vector(v) && {
+            // A vector may also be made of one number's bits.
+            !LLVMIsACastInst(v).is_null() && is_vector(LLVMGetOperand(v, 0)) && {
                 let from = LLVMGetElementType(LLVMTypeOf(LLVMGetOperand(v, 0)));
                 LLVMGetTypeKind(from) == LLVMIntegerTypeKind && LLVMGetIntTypeWidth(from) == 1
             }
