@@ -474,19 +474,7 @@ fn add(all: &mut Vec<Region>, new: Region) {
     let Some(old) = all.iter_mut().find(|r| together(r)) else { return all.push(new) };
     old.points += new.points;
     old.weight = old.weight.max(new.weight);
-    // Of the box around both, no more than both touch, once no loop moves them: a diagonal beside a triangle does not fill the square.
-    let (mut around, mut first, mut second, mut still) = (1.0, old.part, new.part, true);
-    for (a, b) in old.dims.iter().zip(&new.dims) {
-        if let (Some(a), Some(b)) = (a, b) {
-            let wide = |lo: i64, hi: i64| hi as f64 - lo as f64 + 1.0;
-            around *= wide(a.lo.min(b.lo), a.hi.max(b.hi));
-            first *= wide(a.lo, a.hi);
-            second *= wide(b.lo, b.hi);
-            still &= a.terms.is_empty();
-        }
-    }
-    let both = if still { (first + second) / around } else { 1.0 };
-    old.part = old.part.max(new.part).min(both);
+    old.part = old.part.max(new.part);
     old.alone |= new.alone;
     old.counted |= new.counted;
     if old.rows.is_empty() || new.rows.is_empty() {
