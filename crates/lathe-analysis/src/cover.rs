@@ -115,14 +115,11 @@ fn within(state: &Reduced, mut parts: Vec<(&Conj, Vec<usize>)>, left: &mut usize
             Some(false) => {}
             None => return false,
         }
-        let mut known = true;
         open.retain(|c| {
-            let one = others(&part[*c]).into_iter().all(|beyond| {
+            !others(&part[*c]).into_iter().all(|beyond| {
                 let mut state = state.clone();
                 beyond.is_some_and(|beyond| !state.absorb(&[beyond]) || ask(&state).unwrap_or(false))
-            });
-            known &= one;
-            !one
+            })
         });
         if open.is_empty() {
             return true;
