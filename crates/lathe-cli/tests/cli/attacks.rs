@@ -116,13 +116,13 @@ strategy fast for NAME = vectorize(restrict, 8)";
     {
         f.write("n.lathe", text.replace("NAME", name));
         for engine in ["c", "llvm"] {
-            let d = f.ok(&format!("run n.lathe:{name} -D N=100 --engine {engine} --check --json"));
+            let d = f.ok(&format!("run n.lathe:{name} -s fast -D N=100 --engine {engine} --check --json"));
             assert_eq!(parsed(&d)["check"]["ok"], serde_json::json!(true), "{name} {engine}");
         }
         // What is emitted can be compiled and linked with its header.
-        f.ok(&format!("emit n.lathe:{name} --to c -o k.c"));
-        f.ok(&format!("emit n.lathe:{name} --to header -o k.h"));
-        f.ok(&format!("emit n.lathe:{name} --to object -o k.o"));
+        f.ok(&format!("emit n.lathe:{name} -s fast --to c -o k.c"));
+        f.ok(&format!("emit n.lathe:{name} -s fast --to header -o k.h"));
+        f.ok(&format!("emit n.lathe:{name} -s fast --to object -o k.o"));
         let header = f.read("k.h");
         let call = header
             .lines()

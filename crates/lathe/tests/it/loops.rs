@@ -8,7 +8,7 @@
 //! | `#: strategy S N=100` | the same of a strategy of the file |
 //! | `#: fun f N=100` | what `auto` makes of a fun of the file |
 
-use lathe::{Build, Engine, How, Machine, Pool, Program, Reference, Schedule};
+use lathe::{Build, Built, Engine, How, Machine, Pool, Program, Reference, Schedule};
 use lathe_diagnostics::{Diagnostic, SourceMap};
 use lathe_filetest::{Found, Front, Given, Inputs, Loaded};
 use std::collections::BTreeMap;
@@ -72,9 +72,13 @@ impl Front for Loops {
         };
         let naive = schedule("naive").map_err(|f| f.to_string())?;
         let mut found = Found { text: text(&made), wrong: None };
+        let interpreted = Build { engine: Engine::INTERPRETER, ..Build::default() };
+        let engines = [interpreted, Build { opt_level: 1, ..Build::default() }];
+        let compiled = engines.iter().map(|build| lathe::compile(&made, build).map_err(|f| f.to_string()));
+        let compiled = compiled.collect::<Result<Vec<_>, String>>()?;
         let others = given.inputs.iter().map(|i| sizes_of(kernel, i));
         for sizes in std::iter::once(sizes.clone()).chain(others) {
-            if let Err(why) = self.compare(kernel, &naive, &made, &sizes) {
+            if let Err(why) = self.compare(kernel, &naive, (&made, &compiled), &sizes) {
                 found.wrong.get_or_insert(format!("{sizes:?}: {why}"));
             }
         }
@@ -92,7 +96,7 @@ impl Loops {
         &self,
         kernel: &lathe::Function,
         naive: &Schedule,
-        made: &Schedule,
+        (made, compiled): (&Schedule, &[Built]),
         sizes: &BTreeMap<String, i64>,
     ) -> Result<(), String> {
         let given = lathe::Given { sizes: sizes.clone(), ..lathe::Given::default() };
@@ -101,9 +105,8 @@ impl Loops {
         let copy = || data.duplicate().map_err(|d| d.to_string());
         let reference =
             Reference::new(naive, &interpreted, copy()?, &self.pool).map_err(|f| f.to_string())?;
-        for build in [interpreted.clone(), Build { opt_level: 1, ..Build::default() }] {
+        for code in compiled {
             let mut after = copy()?;
-            let code = lathe::compile(made, &build).map_err(|f| f.to_string())?;
             code.call(&self.pool, &mut after.arrays).map_err(|f| f.to_string())?;
             let checked = reference.compare(made, &after).map_err(|f| f.to_string())?;
             if !checked.report.ok {

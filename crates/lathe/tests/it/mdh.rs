@@ -371,7 +371,7 @@ fn code_for_any_sizes_is_right_around_each_tile() {
     let pool = lathe::Pool::new(2).unwrap();
     let mut machines = vec![Machine::host()];
     #[cfg(target_arch = "x86_64")]
-    if std::is_x86_feature_detected!("avx2") && std::is_x86_feature_detected!("fma") {
+    if std::is_x86_feature_detected!("avx512f") {
         machines.push(Machine::named("x86-64-v3").unwrap());
     }
     for (ty, machine) in ["f32", "f64"].iter().flat_map(|ty| machines.iter().map(move |m| (ty, m.clone()))) {
