@@ -49,6 +49,14 @@ pub(super) fn together(f: &Facts, o: &Reach, tile: &[u64]) -> u64 {
     together * o.bytes
 }
 
+/// Bytes of cache that a box of an input takes: what lies apart takes a line of its own.
+pub(super) fn held(f: &Facts, r: &Reach, tile: &[u64], m: &Machine) -> u64 {
+    let run = together(f, r, tile);
+    let steps = (0..tile.len()).filter(|d| tile[*d] > 1).map(|d| r.stride[d].unsigned_abs() * r.bytes);
+    let apart = steps.filter(|step| *step > run).min().unwrap_or(run);
+    (r.footprint(tile) / run.max(1)).saturating_mul(apart.min(m.line_bytes).max(run))
+}
+
 /// The box of results that are written soon after those of a tile with lanes along `v`: whole rows of lanes, if these are the innermost loop
 /// because the first cache holds what they read, and all rows of the tile's longest side, if it holds these results.
 pub(super) fn soon(f: &Facts, m: &Machine, tile: &[u64], v: usize) -> Vec<u64> {

@@ -1,7 +1,7 @@
 //! The loops of a sum: a tile of results in registers, rows times columns of it, and what is copied on the way.
 
 use super::facts::Reach;
-use super::lines::lines_of_tile;
+use super::lines::{held, lines_of_tile};
 use super::nest::{Nest, Packing, Part, Plan, SMALL};
 use super::tile::{APART, REUSE, TURN, from_memory, stays};
 
@@ -369,7 +369,7 @@ impl Nest<'_> {
         let apart = r.stride[row].unsigned_abs() * r.bytes;
         let crowded =
             inside[row] >= m.l1_ways && self.tile[row] + 2 > m.l1_ways && apart.is_multiple_of(PAGE);
-        let bytes = r.footprint(inside);
+        let bytes = held(self.f, r, inside, m);
         let pays = times as f64 * vectors >= SMALL_PART * TURN;
         r.plain(row).is_some()
             && r.shifted == 1
