@@ -238,3 +238,26 @@ fn results_from_beyond_the_caches_lie_together() {
         holds(&module, &func, &small, &m);
     }
 }
+
+/// Rows whose elements lie on lines of their own take these lines' bytes of the first cache: they are copied where these exceed it,
+/// however few bytes they have themselves.
+#[test]
+fn rows_on_lines_of_their_own_are_copied() {
+    let text = |kernel: &str, machine: &Machine| {
+        let (module, func) = example("ccsdt", kernel);
+        let at = [("NA", 24), ("NB", 16), ("NC", 16), ("ND", 24), ("NE", 16), ("NF", 16), ("NG", 24)];
+        let setting = Setting { machine, threads: 1, exact: true };
+        let text = auto(&module, &func, &sizes(&at), &setting).unwrap().strategy.to_string();
+        let small = [("NA", 4), ("NB", 7), ("NC", 2), ("ND", 3), ("NE", 5), ("NF", 4), ("NG", 3)];
+        holds(&module, &func, &small, machine);
+        text
+    };
+    for name in ["x86-64-v3", "x86-64-v4"] {
+        let m =
+            Machine { l1_bytes: 48 << 10, l1_ways: 12, l2_bytes: 2 << 20, vector_units: 2, ..machine(name) };
+        for apart in ["abcdef_gfbc_dega", "abcdef_gfab_degc"] {
+            let text = text(apart, &m);
+            assert!(text.contains("stage(B, "), "{name} {apart}: {text}");
+        }
+    }
+}
