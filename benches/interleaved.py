@@ -2,6 +2,7 @@
 
 import os
 import platform
+import random
 import re
 import statistics
 import subprocess
@@ -93,8 +94,19 @@ def misses(goal, candidates, name, best=None, peak=None):
     return bool(plain) and short(plain[1], "best") or bool(copy) and short(copy[1], "copy")
 
 
+def settle(most=0.5):
+    """Waits until the threads of the candidate before have gone to sleep: OpenBLAS's look for work for some 20 ms, XLA's for longer
+    where there are fewer processors than threads."""
+    end = time.perf_counter() + most
+    while True:
+        busy = time.process_time()
+        time.sleep(0.02)
+        if time.process_time() - busy < 1e-3 or time.perf_counter() > end:
+            return
+
+
 def rounds(candidates, n=15, at_least=2e-3, limit=60.0):
-    """Medians and ranges of seconds per call, measured in turns."""
+    """Medians and ranges of seconds per call, measured in turns, in another order in each round: none follows the same other one."""
     times = {name: [] for name in candidates}
     counts = {}
     for name, call in candidates.items():
@@ -104,11 +116,11 @@ def rounds(candidates, n=15, at_least=2e-3, limit=60.0):
         call()
         counts[name] = max(1, int(at_least / max(time.perf_counter() - begin, 1e-9)))
     end = time.perf_counter() + limit
+    order = random.Random(0)
     for _ in range(n):
-        for name, call in candidates.items():
+        for name, call in order.sample(list(candidates.items()), len(candidates)):
             k = counts[name]
-            # Threads of the one before may still be looking for work, OpenBLAS's for some 20 ms.
-            time.sleep(0.04)
+            settle()
             everywhere()
             call()
             begin = time.perf_counter()
