@@ -37,6 +37,9 @@ const MODERATE: i64 = 32;
 /// Rows beside a matrix that several threads read once.
 const ROWS: i64 = 16;
 
+/// Such a matrix is up to so many times as large as that of the examples.
+const LARGER: u64 = 16;
+
 /// So many sizes are made small in turn: decisions take time.
 const TURNS: usize = 4;
 
@@ -107,7 +110,7 @@ pub(super) fn any(
     let mut versions = vec![first];
     versions.extend(each(&others, made).into_iter().flatten());
     let mut points = sizes::spread(w.set.module, w.set.func, known);
-    let near = points.len();
+    let mut near = points.len();
     let shared = w.set.machine.threads > 1;
     let far = sizes::far(w.set.module, w.set.func, known);
     // Where the examples themselves are beyond the second cache, several threads share them, each kind in its way.
@@ -115,6 +118,9 @@ pub(super) fn any(
     let mut thin = Vec::new();
     let more = if beyond {
         points.extend(sizes::spread_far(w.set.module, w.set.func, known));
+        // Few rows beside a large matrix: what is copied for many rows is not worth its copy there.
+        let few = sizes::thin(w.set.module, w.set.func, known, (LARGER, ROWS));
+        points.extend(few.into_iter().flat_map(|t| t.around));
         far
     } else if shared {
         thin = sizes::thin(w.set.module, w.set.func, known, (w.set.machine.threads, ROWS));
@@ -123,10 +129,10 @@ pub(super) fn any(
     } else {
         Vec::new()
     };
-    let at = |v: &Version| -> Vec<Estimate> {
+    let at = |points: &[Sizes], v: &Version| -> Vec<Estimate> {
         points.iter().map(|p| estimate_with_sets(&v.func, p, w.set.machine)).collect()
     };
-    let mut estimates = each(&versions, at);
+    let mut estimates = each(&versions, |v| at(&points, v));
     let most = MOST + usize::from(shared);
     // What is shared among threads has fewer versions in front for arrays beyond the caches: the list itself knows how lines and
     // pages follow each other.
@@ -135,10 +141,15 @@ pub(super) fn any(
         estimates.iter().map(|e| e[..near].iter().map(|e| cost(cycles(e))).collect()).collect();
     let mut list = decision_list(&losses(&costs), &conditions(&free, &points[..near], LIMITS), most);
     if !more.is_empty() {
+        // A set has no room for all of them: the last near ones have made the list.
+        let over = points.len().saturating_sub(Set::BITS as usize).min(near);
+        points.drain(near - over..near);
+        estimates.iter_mut().for_each(|e| drop(e.drain(near - over..near)));
+        near -= over;
         let more: Vec<(&Machine, Sizes)> = more.into_iter().map(|s| (w.set.machine, s)).collect();
         let more: Vec<Version> = each(&more, made).into_iter().flatten().collect();
         let of_examples = versions.len();
-        estimates.extend(each(&more, at));
+        estimates.extend(each(&more, |v| at(&points, v)));
         versions.extend(more);
         let costs: Vec<Vec<f64>> =
             estimates.iter().map(|e| e.iter().map(|e| cost(e.cycles_beyond())).collect()).collect();
@@ -154,9 +165,14 @@ pub(super) fn any(
         let start = in_front((now, list), &losses, &conditions, &rule);
         let candidates = (of_examples..losses.len()).collect();
         let rule = Rule { candidates, most: start.1.len() + 1, least: WORTH * of_more, ..rule };
-        // Those beyond the caches are for large sizes, and those for a few rows are for few, whatever the model says of others.
-        let of_them = |c: &(Set, Expr)| if beyond { is_from(&c.1) } else { is_thin(&c.1, &thin) };
-        let of_them: Vec<(Set, Expr)> = conditions.into_iter().filter(of_them).collect();
+        // Those beyond the caches are for large sizes, and those for a few rows are for few, whatever the model says of others, and for
+        // so much work in all: what was asked about begins at the sizes of the examples, which are no limit of the others.
+        let of_them: Vec<(Set, Expr)> = if beyond {
+            conditions.into_iter().filter(|c| is_from(&c.1)).collect()
+        } else {
+            let few = conditions_of(&free, &points, FAR_LIMITS, &[BinOp::Lt]);
+            few.into_iter().filter(|c| is_thin(&c.1, &thin)).collect()
+        };
         list = in_front(start, &losses, &of_them, &rule).1;
         if let Some((_, Some(first))) = list.first_mut().filter(|l| l.0 >= of_examples && !beyond) {
             *first = halved(first, &thin);
@@ -239,7 +255,17 @@ fn members(set: Set) -> impl Iterator<Item = usize> {
 
 /// Conditions on free sizes, with the points at which each holds: comparisons of a size, or of the product of all, with
 /// a power of two below limits, and two of these together.
-fn conditions(free: &[&str], points: &[Sizes], [sizes, roots]: [u32; 2]) -> Vec<(Set, Expr)> {
+fn conditions(free: &[&str], points: &[Sizes], limits: [u32; 2]) -> Vec<(Set, Expr)> {
+    conditions_of(free, points, limits, &[BinOp::Lt, BinOp::Ge])
+}
+
+/// The same, where sizes are compared by some operators only.
+fn conditions_of(
+    free: &[&str],
+    points: &[Sizes],
+    [sizes, roots]: [u32; 2],
+    by: &[BinOp],
+) -> Vec<(Set, Expr)> {
     let holding = |value: &dyn Fn(&Sizes) -> f64, op: BinOp, limit: i64| -> Set {
         let holds = |p: &Sizes| match op {
             BinOp::Lt => value(p) < limit as f64,
@@ -249,7 +275,7 @@ fn conditions(free: &[&str], points: &[Sizes], [sizes, roots]: [u32; 2]) -> Vec<
     };
     let mut single = Vec::new();
     for op in [BinOp::Lt, BinOp::Ge] {
-        for name in free {
+        for name in free.iter().filter(|_| by.contains(&op)) {
             for limit in (1..sizes).map(|e| 1 << e) {
                 let of = |p: &Sizes| p[*name] as f64;
                 single.push((holding(&of, op, limit), compare(op, Expr::Name((*name).to_string()), limit)));
