@@ -14,7 +14,7 @@ one with the smallest median), with the 95 % interval of that median.
 import argparse, json, math, os, random, statistics, sys, time
 
 import workers
-from interleaved import commit, everywhere, held, instruction_set, machine, misses
+from interleaved import commit, everywhere, held, instruction_set, machine, misses, settle
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 # What the names of rows that arithmetic limits say; memory limits the others.
@@ -56,8 +56,7 @@ def measure(candidates, rounds, at_least=0.005, slow=(), more=None):
                     times[name].append(None)
                 continue
             call, calls = candidates[name], repeats[name]
-            # OpenMP's threads go on spinning for some milliseconds after their last loop, on the processors of the next.
-            time.sleep(0.02)
+            settle()
             everywhere()
             if name not in slow:
                 call(1)

@@ -95,8 +95,8 @@ def misses(goal, candidates, name, best=None, peak=None):
 
 
 def settle(most=0.5):
-    """Waits until the threads of the candidate before have gone to sleep: OpenBLAS's look for work for some 20 ms, XLA's for longer
-    where there are fewer processors than threads."""
+    """Waits until the threads of the candidate before have gone to sleep: OpenMP's spin for some milliseconds after their last loop,
+    OpenBLAS's look for work for some 20 ms, on the processors of the next candidate."""
     end = time.perf_counter() + most
     while True:
         busy = time.process_time()
