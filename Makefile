@@ -16,9 +16,11 @@ lint: setup
 	@bash scripts/deny.sh
 
 # What is said by running it; `.ci/run` runs both. `make lint` builds examples, which are not run: each links LLVM.
+# The wheel is built beside them: most of that is one crate after the other, on one core.
 test: setup
-	cargo test --workspace --tests --quiet
-	cargo test --workspace --doc --quiet
+	@mkdir -p target; bash scripts/wheel.sh >target/wheel.log 2>&1 & wheel=$$!; \
+	  cargo test --workspace --tests --quiet && cargo test --workspace --doc --quiet; tests=$$?; \
+	  wait $$wheel || { cat target/wheel.log >&2; exit 1; }; exit $$tests
 	@bash scripts/test_python.sh
 
 test-long: setup

@@ -1,9 +1,9 @@
-//! Products of matrices on threads: a grid of blocks of results, in which rows are read where they lie. In small products
-//! each thread packs the columns of its own block, so that threads meet once in a call, and a block goes through the sum in
-//! pieces of which the second cache keeps the columns of one tile (K. Goto and R. van de Geijn, *Anatomy of
-//! High-Performance Matrix Multiplication*, 2008, §4). In larger ones many threads pack all columns first, and there are
-//! several blocks for each thread: those that run faster take more of them; few threads pack their own there, too, as long as
-//! the second cache keeps those of a whole sum. Rows that lie across pages are packed first, as a rule by all threads together.
+//! Products of matrices on threads: a grid of blocks of results, in which rows are read where they lie. Each thread packs the
+//! columns of its own block, so that threads meet once in a call, and a block goes through the sum in pieces of which the second
+//! cache keeps the columns of one tile (K. Goto and R. van de Geijn, *Anatomy of High-Performance Matrix Multiplication*, 2008,
+//! §4), of large products the whole sum at once. Where so many threads share the columns that packing them again and again takes
+//! longer than it takes to get what other threads have packed, all of them pack all columns first. There are several blocks for each
+//! thread: those that run faster take more of them. Rows that lie across pages are packed first, as a rule by all threads together.
 
 use super::Setting;
 use super::facts::{Facts, Reach};
@@ -12,22 +12,27 @@ use super::tile::TURN;
 
 /// Free indices of each side below which blocks give nothing, and those of the sum.
 const SIDE: u64 = 64;
-/// Points from which on threads pay, and up to which each may pack its own columns.
+/// Points from which on threads pay, and up to which each may pack its own columns in pieces of the sum.
 const POINTS: [f64; 2] = [(1u64 << 20) as f64, (1u64 << 30) as f64];
 /// So many threads pack columns together.
 const MANY: u64 = 4;
-/// How much of a block all others wait for the slowest thread, however many blocks each has: measured, with 2 to 4 blocks for
-/// each of 4 to 16 threads of a server.
-const UNEVEN: f64 = 0.4;
+/// How much of a block all others wait for the slowest thread, however many blocks each has, for each doubling of the threads:
+/// measured, with 2 to 4 blocks for each of 2 to 16 threads of a server.
+const UNEVEN: f64 = 0.13;
 /// Tiles of a block per dimension, at most.
 const TILES: u64 = 512;
-/// Cycles per element of a copy in its order.
-const COPY: f64 = 1.3;
-/// Bytes per cycle that a thread gets from the last cache where all ask for some, and from the second.
+/// Cycles per byte of a copy in its order.
+const COPY: f64 = 0.125;
+/// Bytes per cycle that a thread gets from the last cache where all ask for some, from its second one, and of what other threads
+/// have just written. (With 2 instead of 8, and a copy at 0.5 instead of 1.3 cycles for four bytes, the form is taken that is the
+/// fastest of 10 for products of 512² and 1024² matrices on 4, 8 and 16 threads of a server: 0.85 to 0.94 of the time.)
 const SHARED: f64 = 8.0;
 const OWN: f64 = 32.0;
+const OTHERS: f64 = 2.0;
+/// Tiles of columns that stay in the second cache beside a block's rows.
+const BESIDE: u64 = 4;
 /// How much of such transfers does not overlap with arithmetic.
-const SERIAL: f64 = 0.5;
+const SERIAL: f64 = 0.25;
 /// Cycles per line of the last cache where none is known before it is read; some are on their way together.
 const UNKNOWN: f64 = 24.0;
 
@@ -97,12 +102,13 @@ impl Nest<'_> {
         let many = self.s.threads >= MANY;
         let own = match self.f.points() <= POINTS[1] {
             true => Some(own),
-            false => at_once.filter(|_| !many),
+            false => at_once,
         };
         let together = at_once.filter(|_| many).map(|c| Columns { together: true, ..c });
         let vectors = self.tile.iter().product::<u64>() as f64 / width as f64 / m.vector_units.max(1) as f64;
         let result = self.f.outputs.first().map_or(4, |r| r.bytes);
         let threads = self.s.threads.max(1);
+        let uneven = UNEVEN * (threads as f64).log2();
         let meet = m.costs.wake + m.costs.wake_each * threads as f64;
         let scattered = |depth: u64| self.scattered(rows_of, |_| depth);
         let ways = |rows: u64, columns: u64, how: Columns| {
@@ -122,20 +128,31 @@ impl Nest<'_> {
             let waits = if way == Rows::Lie && scattered(how.depth) { UNKNOWN } else { 0.0 };
             let arithmetic = (rows * columns * (how.depth + 1)) as f64 * vectors.max(waits);
             let turned = if way == Rows::Own { TURN * of_rows as f64 } else { 0.0 };
-            let packed = if how.together { 0.0 } else { COPY * of_columns as f64 };
+            let bytes_of_rows = of_rows * rows_of.bytes;
+            let bytes_of_columns = of_columns * columns_of.bytes;
+            let packed = if how.together { 0.0 } else { COPY * bytes_of_columns as f64 };
             let again = if results > m.l2_bytes / 3 { SHARED } else { OWN };
-            // Rows that the second cache does not keep come again for each tile of columns.
-            let times = if of_rows * rows_of.bytes > m.l2_bytes { columns } else { 1 };
-            let read = times * of_rows * rows_of.bytes + of_columns * columns_of.bytes;
-            let moved = read as f64 / SHARED + 2.0 * results as f64 / again;
+            // Rows that the second cache does not keep beside the columns of some tiles come again for each tile of columns.
+            let kept_beside = bytes_of_rows + BESIDE * kept * how.depth <= m.l2_bytes;
+            let times = if kept_beside { 1 } else { columns };
+            let from = if how.together { OTHERS } else { SHARED };
+            // More columns than it keeps leave it when they are packed, and come back.
+            let leave = if how.together || bytes_of_columns <= m.l2_bytes / 2 { 1 } else { 3 };
+            let read = (times * bytes_of_rows) as f64 / SHARED + (leave * bytes_of_columns) as f64 / from;
+            let moved = read + 2.0 * results as f64 / again;
             let one = (arithmetic + packed + turned + SERIAL * moved) * how.passes as f64;
             // What all threads do before they begin with blocks.
-            let all =
-                |each: f64, r: &Reach| meet + each * r.elements(&self.f.extents) as f64 / threads as f64;
-            let rows_before = if way == Rows::Together { all(TURN, rows_of) } else { 0.0 };
-            let columns_before = if how.together { all(COPY, columns_of) } else { 0.0 };
+            let all = |each: f64, n: u64| meet + each * n as f64 / threads as f64;
+            let rows_before = match way {
+                Rows::Together => all(TURN, rows_of.elements(&self.f.extents)),
+                _ => 0.0,
+            };
+            let columns_before = match how.together {
+                true => all(COPY, columns_of.footprint(&self.f.extents)),
+                false => 0.0,
+            };
             let blocks = self.trips[row].div_ceil(rows) * self.trips[column].div_ceil(columns);
-            (blocks.div_ceil(threads) as f64 + UNEVEN) * one + rows_before + columns_before
+            (blocks.div_ceil(threads) as f64 + uneven) * one + rows_before + columns_before
         };
         // Parts of each dimension, as even as tiles allow.
         let sides = |d: usize| {
