@@ -110,7 +110,8 @@ impl<'a> Nest<'a> {
         let way = m.l1_bytes / m.l1_ways.max(1);
         let crowded = |r: &Reach, d: usize| {
             let step = |c: &[i64]| r.stride[d].unsigned_abs() / c[d].unsigned_abs() * r.bytes;
-            let rows = |c: &[i64]| c.iter().zip(side).map(|(c, n)| c.unsigned_abs() * (n - 1)).sum::<u64>() + 1;
+            let rows =
+                |c: &[i64]| c.iter().zip(side).map(|(c, n)| c.unsigned_abs() * (n - 1)).sum::<u64>() + 1;
             let all = r.subscripts.iter().filter(|c| moves(c, d));
             all.into_iter().any(|c| step(c).is_multiple_of(way) && rows(c) > m.l1_ways)
         };
