@@ -466,12 +466,11 @@ pub(super) fn bytes(f: &Facts, box_of: &[u64]) -> u64 {
 }
 
 /// Cycles for the lines that a tile of a stencil takes from beyond the first cache. Rows side by side share those of
-/// their neighbours, as long as registers hold what they load, unless windows have most of it in common, and the
-/// hardware prefetcher tracks all of them.
+/// their neighbours, as long as registers hold what they compute, and the hardware prefetcher tracks all of them.
 fn neighbours(f: &Facts, m: &Machine, (v, width): (usize, u64), side: &[u64]) -> Option<f64> {
     let again: Vec<bool> = (0..side.len()).map(|d| d != v && comes_again(f, d, m)).collect();
     let rows: u64 = (0..side.len()).filter(|d| *d != v).map(|d| side[d]).product();
-    let (mut lines, mut streams, mut loaded) = (0.0, rows * f.outputs.len() as u64, 0);
+    let (mut lines, mut streams) = (0.0, rows * f.outputs.len() as u64);
     for r in f.inputs.iter().filter(|r| r.shifted > 1) {
         let mut apart = 1;
         for (c, spread) in r.subscripts.iter().zip(&r.spread) {
@@ -481,9 +480,9 @@ fn neighbours(f: &Facts, m: &Machine, (v, width): (usize, u64), side: &[u64]) ->
         }
         lines += apart as f64 * side[v] as f64 * ((width * r.bytes) as f64 / m.line_bytes as f64);
         streams += apart;
-        loaded += if overlap(r, v, side) { 0 } else { r.shifted * rows * side[v] };
     }
-    let held = loaded <= m.vector_registers && streams <= STREAMS;
+    // What is loaded once passes by; what is computed side by side, and some of what it shares, is held.
+    let held = 2 * rows * side[v] <= m.vector_registers && streams <= STREAMS;
     (rows == 1 || held).then_some(lines * LINE_CYCLES)
 }
 

@@ -358,8 +358,8 @@ fn server() -> Machine {
     }
 }
 
-/// A grid of blocks for threads, on a machine that is made up: all have as much to do. In small products each packs the columns
-/// of its own blocks, in large ones many threads pack them together, and two do not.
+/// A grid of blocks for threads, on a machine that is made up: all have as much to do. Each packs the columns of its own blocks, but of
+/// large products many threads pack them together.
 #[test]
 fn products_are_shared_among_threads_in_blocks() {
     let row = ROWS.iter().find(|r| r.name == "MatMul").unwrap();
@@ -405,21 +405,27 @@ fn products_are_shared_among_threads_in_blocks() {
         let new = transform(&module, &func, &auto.strategy, &text);
         compare(row, &new, &at, &format!("{values:?} exact {exact}\n{text}"));
     }
-    // Two threads pack their own columns as long as the second cache keeps those of a whole sum; longer sums are cut.
-    for (values, own) in [([2048; 3], true), ([4096; 3], true), ([4096, 4096, 8192], false)] {
+    // Threads pack their own columns as long as the second cache keeps those of a whole sum; longer sums are cut.
+    for (values, threads, own) in [
+        ([2048; 3], 2, true),
+        ([4096; 3], 2, true),
+        ([4096, 4096, 8192], 2, false),
+        ([1024; 3], 16, true),
+        ([2048; 3], 8, true),
+        ([4096; 3], 4, true),
+        ([4096; 3], 16, false),
+    ] {
         let at = sizes(values);
         let func = fixed(&func, &h.at(&at).unwrap());
-        let auto = auto(&module, &func, &at, &Setting { machine: &server, threads: 2, exact: true }).unwrap();
+        let auto = auto(&module, &func, &at, &Setting { machine: &server, threads, exact: true }).unwrap();
         let text = auto.strategy.to_string();
-        assert_eq!(!text.contains("split(C.k") && !text.contains("(A, at: "), own, "{values:?}: {text}");
+        let whole = !text.contains("split(C.k") && !text.contains("(A, at: ");
+        assert_eq!(whole && text.contains("stage(B, at: "), own, "{values:?} on {threads}: {text}");
     }
     let free = Machine { costs: Costs { wake: 0.0, wake_each: 0.0, ..Costs::default() }, ..narrow };
-    for (values, m, threads) in [
-        ([1024; 3], &server, 16),
-        ([2048; 3], &server, 8),
-        ([4096; 3], &server, 16),
-        ([97, 129, 130], &free, 4),
-    ] {
+    for (values, m, threads) in
+        [([2048; 3], &server, 16), ([4096; 3], &server, 16), ([320, 65, 90], &free, 16)]
+    {
         let at = sizes(values);
         let func = fixed(&func, &h.at(&at).unwrap());
         let auto = auto(&module, &func, &at, &Setting { machine: m, threads, exact: true }).unwrap();
@@ -428,7 +434,7 @@ fn products_are_shared_among_threads_in_blocks() {
             text.contains("accumulate(B, at: ") && text.contains("parallel(copy(B)"),
             "{values:?}: {text}"
         );
-        if threads == 4 {
+        if values[1] == 65 {
             let new = transform(&module, &func, &auto.strategy, &text);
             compare(row, &new, &at, &format!("{values:?} together\n{text}"));
         }
