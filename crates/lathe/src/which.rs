@@ -181,14 +181,17 @@ fn expected(s: &Schedule, sizes: &BTreeMap<String, i64>, machine: &Machine) -> f
 /// Cycles of a call besides its loops: where sizes are unknown, small ones of them are not what decides.
 const CALL: f64 = 2000.0;
 
-/// So much better an estimate must be to speak against a candidate that is before.
+/// So much better an estimate must be to speak against a candidate that is before; that of loops as they are more so, since what
+/// the compiler below makes of them is less known than what a schedule says.
 const CLEARLY: f64 = 0.95;
+const SURELY: f64 = 0.9;
 
 /// The position of the one to run of candidates with their cycles, and the reason.
 fn fastest(all: &[(&str, f64)], known: bool) -> (usize, String) {
     let mut best = 0;
     for (i, m) in all.iter().enumerate() {
-        if m.1 < all[best].1 * CLEARLY {
+        let better = if m.0 == "naive" { SURELY } else { CLEARLY };
+        if m.1 < all[best].1 * better {
             best = i;
         }
     }
@@ -264,6 +267,7 @@ mod tests {
         assert_eq!(at(100.0, 90.0, 10.0).0, 2);
         // Estimates that are about the same speak for what stands first.
         assert_eq!(at(100.0, 99.0, 98.0).0, 0);
+        assert_eq!((at(100.0, 94.0, 200.0).0, at(100.0, 100.0, 94.0).0, at(100.0, 100.0, 89.0).0), (1, 0, 2));
         // A strategy that refuses the sizes never runs, unless nothing else is there.
         assert_eq!(at(f64::INFINITY, 90.0, 900.0).0, 1);
         assert_eq!(fastest(&[("fast", f64::INFINITY)], true).0, 0);
