@@ -1,6 +1,6 @@
 //! Random kernels under random strategies at random sizes: interpreter, engines and evidence must agree.
 //!
-//! `LATHE_CASES` sets the number of cases (500 without), `LATHE_SEED` the first seed. Every case asks the
+//! `LATHE_CASES` sets the number of cases (300 without), `LATHE_SEED` the first seed. Every case asks the
 //! interpreter three times and LLVM with one and two threads; every 25th asks the C compiler too, which
 //! takes a tenth of a second for each. A failing case is made smaller and printed as a `.lathe` file.
 
@@ -188,7 +188,7 @@ fn searches_agree_about_special_values() {
 
 #[test]
 fn everything_agrees_about_random_programs() {
-    let tally = run_all(number("LATHE_SEED", 1), number("LATHE_CASES", 500), make);
+    let tally = run_all(number("LATHE_SEED", 1), number("LATHE_CASES", 300), make);
     if tally.cases >= 2000 {
         // A rule that random programs hardly ever take is not tested by them. What engines do not run, cores of devices
         // and index notation, is tested where the rules are; so is what wants loops that were fused for it. Whole nests have
