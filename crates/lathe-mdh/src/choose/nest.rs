@@ -106,18 +106,13 @@ impl<'a> Nest<'a> {
         let lanes = self.t.lanes.map(|l| l.0);
         let of_tile = |d: usize| Some(d) != lanes && !f.reduced[d] && side[d] > 1;
         let moves = |c: &[i64], d: usize| c[d] != 0 && (0..c.len()).any(|o| of_tile(o) && c[o] != 0);
-        let window = |d: usize| f.inputs.iter().any(|r| r.subscripts.iter().any(|c| moves(c, d)));
-        let way = m.l1_bytes / m.l1_ways.max(1);
-        let crowded = |r: &Reach, d: usize| {
-            let step = |c: &[i64]| r.stride[d].unsigned_abs() / c[d].unsigned_abs() * r.bytes;
-            let rows =
-                |c: &[i64]| c.iter().zip(side).map(|(c, n)| c.unsigned_abs() * (n - 1)).sum::<u64>() + 1;
-            let all = r.subscripts.iter().filter(|c| moves(c, d));
-            all.into_iter().any(|c| step(c).is_multiple_of(way) && rows(c) > m.l1_ways)
-        };
+        let window = |r: &Reach, d: usize| r.subscripts.iter().any(|c| moves(c, d));
+        let crowded = |r: &Reach, d: usize| window(r, d) && tile::crowded(r, side, m);
+        let sum =
+            |d: usize, of: &dyn Fn(&Reach, usize) -> bool| f.reduced[d] && f.inputs.iter().any(|r| of(r, d));
         let mut order: Vec<usize> = self.dims().filter(|d| Some(*d) != lanes).collect();
-        if !order.iter().any(|d| f.reduced[*d] && f.inputs.iter().any(|r| crowded(r, *d))) {
-            order.sort_by_key(|d| (!f.reduced[*d], f.reduced[*d] && f.splits && window(*d)));
+        if !order.iter().any(|d| sum(*d, &crowded)) {
+            order.sort_by_key(|d| (!f.reduced[*d], f.splits && sum(*d, &window)));
         }
         let mut out = Vec::new();
         for d in order.into_iter().chain(lanes) {

@@ -498,13 +498,16 @@ fn columns(f: &Facts, d: usize, side: &[u64], (v, width): (usize, u64)) -> bool 
     with.all(|r| r.plain(d).is_some() && !r.depends(v) && others(r) >= 24)
 }
 
-/// Whether the rows of a tile lie so that they share few sets of the first cache, and are more than a set holds.
-fn crowded(r: &Reach, side: &[u64], m: &Machine) -> bool {
+/// Whether the rows of a tile lie so that they share few sets of the first cache, and are more than a set holds. Of windows, rows
+/// that several have in common count once.
+pub(super) fn crowded(r: &Reach, side: &[u64], m: &Machine) -> bool {
     let way = m.l1_bytes / m.l1_ways.max(1);
-    let same = |d: &usize| {
-        side[*d] > 1 && r.stride[*d] != 0 && (r.stride[*d].unsigned_abs() * r.bytes).is_multiple_of(way)
+    let same = |d: usize| (r.stride[d].unsigned_abs() * r.bytes).is_multiple_of(way);
+    let rows = |c: &Vec<i64>| {
+        let of = (0..side.len()).filter(|d| c[*d] != 0 && same(*d));
+        of.map(|d| c[d].unsigned_abs() * (side[d] - 1)).sum::<u64>() + 1
     };
-    (0..side.len()).filter(same).map(|d| side[d]).product::<u64>() > m.l1_ways
+    r.subscripts.iter().map(rows).product::<u64>() > m.l1_ways
 }
 
 /// Whether an input comes from memory at each call: no cache keeps it.
