@@ -19,10 +19,12 @@ from workers import cores
 
 # Of the best rival.
 GOAL = 0.95
-PRODUCTS = [(512, 512, 512), (1024, 1024, 1024), (2048, 2048, 2048), (4096, 4096, 4096), (16, 2048, 1000)]
+# M, K, N, and the type of the elements.
+PRODUCTS = [(512, 512, 512, "f32"), (1024, 1024, 1024, "f32"), (2048, 2048, 2048, "f32"), (4096, 4096, 4096, "f32"), (16, 2048, 1000, "f32"),
+            (512, 512, 512, "f64"), (1024, 1024, 1024, "f64"), (2048, 2048, 2048, "f64"), (1021, 1019, 1013, "f64")]
 LARGE = 1 << 26
 SOURCE = """
-kernel gemm(A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]) { C[i, j] = sum[k](A[i, k] * B[k, j]) }
+kernel gemm<T in {f32, f64}>(A: T[M, K], B: T[K, N]) -> (C: T[M, N]) { C[i, j] = sum[k](A[i, k] * B[k, j]) }
 kernel copy(x: f32[N]) -> (y: f32[N]) { y[i] = x[i] }
 kernel add(x: f32[N], z: f32[N]) -> (y: f32[N]) { y[i] = x[i] + z[i] }
 kernel total(x: f32[N]) -> (s: f32) { s = sum[i](x[i]) }
@@ -38,16 +40,17 @@ kernel softmax(x: f32[M, N]) -> (y: f32[M, N]) {
 """
 
 
-def arrays(np, *shapes):
+def arrays(np, *shapes, dtype="float32"):
     random = np.random.default_rng(0)
-    return [random.random(s, np.float32) for s in shapes]
+    return [random.random(s, dtype) for s in shapes]
 
 
-def rows(threads, n, skip):
+def rows(threads, n, known, only):
     """Measures in this process; yields `(row, {candidate: [median, least, most]}, work)`, the work in operations or bytes."""
     import numpy as np
     import lathe
 
+    wanted = lambda row: row not in known and only in row
     kernels = {name: lathe.kernel(SOURCE, name) for name in ("gemm", "copy", "add", "total", "softmax")}
     try:
         import torch
@@ -57,6 +60,7 @@ def rows(threads, n, skip):
     try:
         import jax
         jax.config.update("jax_platforms", "cpu")
+        jax.config.update("jax_enable_x64", True)
     except ImportError:
         jax = None
 
@@ -75,24 +79,24 @@ def rows(threads, n, skip):
             candidates["xla"] = lambda: f(*on).block_until_ready()
         return rounds(candidates, n, at_least=0.05)
 
-    for m, k, c in PRODUCTS:
-        row = f"gemm {m} x {c} x {k}"
-        if row not in skip:
-            a, b = arrays(np, (m, k), (k, c))
-            yield row, measured("gemm", [a, b], np.empty((m, c), np.float32),
+    for m, k, c, ty in PRODUCTS:
+        row = f"gemm {m} x {c} x {k}" + (" f64" if ty == "f64" else "")
+        if wanted(row):
+            a, b = arrays(np, (m, k), (k, c), dtype={"f32": "float32", "f64": "float64"}[ty])
+            yield row, measured("gemm", [a, b], np.empty((m, c), a.dtype),
                                 lambda t, g, o: t.matmul(*g, out=o), lambda x, y: x @ y), 2.0 * m * k * c
     for row, kernel, moved, with_torch, with_jax in [
         ("copy", "copy", 8, lambda t, g, o: o.copy_(g[0]), None),
         ("add", "add", 12, lambda t, g, o: t.add(*g, out=o), lambda x, y: x + y),
         ("total", "total", 4, lambda t, g, o: t.sum(g[0], dim=0, out=o), lambda x: x.sum()),
     ]:
-        if row not in skip:
+        if wanted(row):
             given = arrays(np, *[(LARGE,)] * (2 if kernel == "add" else 1))
             result = np.empty((), np.float32) if kernel == "total" else np.empty(LARGE, np.float32)
             yield row, measured(kernel, given, result, with_torch, with_jax), float(moved * LARGE)
     for m, c in [(8192, 1024), (64, 131072)]:
         row = f"softmax {m} x {c}"
-        if row not in skip:
+        if wanted(row):
             (x,) = arrays(np, (m, c))
             yield row, measured("softmax", [x], np.empty_like(x),
                                 lambda t, g, o: t.softmax(g[0], 1, out=o), lambda x: __import__("jax").nn.softmax(x, 1)), 8.0 * m * c
@@ -131,6 +135,7 @@ def main():
     parser.add_argument("--threads", default="")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--out", default="")
+    parser.add_argument("--only", default="", help="rows whose name has this")
     parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
     a = parser.parse_args()
     known = {}
@@ -138,14 +143,14 @@ def main():
         with open(a.out) as f:
             known = json.load(f)
     if a.one:
-        for row, times, work in rows(a.one, a.rounds, known.get(str(a.one), {})):
+        for row, times, work in rows(a.one, a.rounds, known.get(str(a.one), {}), a.only):
             print(json.dumps([row, times, work]), flush=True)
         return
     places = cores()
     counts = [int(t) for t in a.threads.split(",")] if a.threads else [t for t in (1, 2, 4, 8, 16, 32, 64) if t <= len(places)]
     for t in counts:
         mine = set(places[:t])
-        rest = [sys.executable, os.path.abspath(__file__), "--one", str(t), "--rounds", str(a.rounds), "--out", a.out]
+        rest = [sys.executable, os.path.abspath(__file__), "--one", str(t), "--rounds", str(a.rounds), "--out", a.out, "--only", a.only]
         environment = {**os.environ, "OMP_NUM_THREADS": str(t), "MKL_NUM_THREADS": str(t)}
         child = subprocess.Popen(rest, stdout=subprocess.PIPE, text=True, env=environment,
                                  preexec_fn=lambda: os.sched_setaffinity(0, mine))
@@ -164,12 +169,13 @@ def main():
                   + f"of the best rival {beside}  spread {spread:5.0%}{missed}", flush=True)
         if child.wait():
             sys.exit(f"the process of {t} threads ended with {child.returncode}")
-    if "together" not in known:
+    if "together" not in known and not a.only:
         known["together"] = together(places)
         if a.out:
             with open(a.out, "w") as f:
                 json.dump(known, f, indent=1)
-    print(f"{len(places)} processes of one thread, gemm 2048 x 2048 x 2048 at the same time: {known['together']:.0f} GFLOP/s")
+    if "together" in known:
+        print(f"{len(places)} processes of one thread, gemm 2048 x 2048 x 2048 at the same time: {known['together']:.0f} GFLOP/s")
 
 
 if __name__ == "__main__":
