@@ -478,18 +478,20 @@ class LibraryRow(Row):
             except Exception as e:
                 print(f"{name}: {rival} fails: {type(e).__name__}: {str(e)[:200]}", flush=True)
 
-    def results(self):
+    def written(self):
+        """The parameters that hold results, with their arrays."""
         scratch = SCRATCH.get(self.name, ())
-        kept = [(p, d) for p, d in zip(self.params, self.data) if (p.out or p.inout) and p.name not in scratch]
-        self.kept_names = [p.name for p, _ in kept]
-        return [(d[:], TOLERANCE[p.ty]) for p, d in kept]
+        return [(p, d) for p, d in zip(self.params, self.data) if (p.out or p.inout) and p.name not in scratch]
+
+    def results(self):
+        return [(d[:], TOLERANCE[p.ty]) for p, d in self.written()]
 
     def wrong(self, want):
         call = self.candidates[self.now]
         differs = getattr(call, "differs", None)
         if differs is None and self.name not in DECIDES:
             return super().wrong(want)
-        arrays = {n: np.frombuffer(w, w.typecode).reshape(self.views[n].shape) for n, (w, _) in zip(self.kept_names, want)}
+        arrays = {p.name: np.frombuffer(w, w.typecode).reshape(self.views[p.name].shape) for (p, _), (w, _) in zip(self.written(), want)}
         if differs is None:
             self.notes[self.now] = DECIDES[self.name](self.views, arrays)
             return 0.0
