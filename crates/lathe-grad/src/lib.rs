@@ -284,7 +284,7 @@ const MAX_NODES: u64 = 50_000;
 
 /// Derivatives of derivatives grow by a factor each time.
 fn within_limits(func: &Function) -> Result<(), Diagnostic> {
-    let nodes = lathe_ir::visit::nodes(&func.body);
+    let nodes = func.body.nodes();
     if nodes <= MAX_NODES {
         return Ok(());
     }

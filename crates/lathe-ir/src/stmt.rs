@@ -1,7 +1,8 @@
 //! Statements: an immutable tree with shared children.
 //!
 //! What every statement can be asked, whatever its kind, is in [`parts`] (what it evaluates, touches, binds), [`map`]
-//! (the same with other parts), [`scope`] (what holds in it and after it) and [`effects`]; [`block`]: blocks as lists.
+//! (the same with other parts), [`scope`] (what holds in it and after it) and [`effects`]; [`block`]: blocks as lists; how large
+//! they are in `size`.
 
 pub mod block;
 mod digest;
@@ -9,6 +10,7 @@ pub mod effects;
 pub mod map;
 pub mod parts;
 pub mod scope;
+mod size;
 
 pub use effects::Effects;
 pub use map::PartMap;
@@ -37,6 +39,7 @@ pub struct StmtNode {
     names: u64,
     /// Made when somebody asks for it.
     digest: OnceLock<Digest>,
+    nodes: OnceLock<u64>,
 }
 
 impl PartialEq for Stmt {
@@ -348,7 +351,8 @@ pub enum Arg {
 impl Stmt {
     pub fn new(kind: StmtKind, places: Places) -> Stmt {
         let (hash, names) = digest::summarize(&kind);
-        Stmt(Arc::new(StmtNode { kind, places, hash, names, digest: OnceLock::new() }))
+        let (digest, nodes) = Default::default();
+        Stmt(Arc::new(StmtNode { kind, places, hash, names, digest, nodes }))
     }
 
     /// A structural hash, ids included and places aside: equal statements have equal hashes, in every
@@ -361,6 +365,12 @@ impl Stmt {
     /// theirs, so that after a step only what is new is looked at.
     pub fn digest(&self) -> &Digest {
         self.0.digest.get_or_init(|| digest::of_stmt(self))
+    }
+
+    /// The parts of the subtree, and the nodes of each one's expressions, of which what one part shares counts once. Kept as
+    /// the digest is.
+    pub fn nodes(&self) -> u64 {
+        *self.0.nodes.get_or_init(|| size::nodes(self))
     }
 
     /// False only if the subtree has no loop, local buffer, label or family of labels (`C` for `C.init`)

@@ -9,7 +9,7 @@ use crate::func::{Function, ParamKind};
 use crate::ids::{Binder, BufId, VarId};
 use crate::stmt::{AccessMode, BinderRole, Executor, PartMap, Stmt};
 pub use memo::{Memo, distinct_operands, fold, operands};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -91,24 +91,6 @@ pub fn map_expr(e: &Expr, f: &mut impl FnMut(Expr) -> Expr) -> Expr {
         out
     }
     go(e, &mut FxHashMap::default(), f)
-}
-
-/// The nodes of a statement: its parts, and the expressions of each, in which what is shared counts once.
-pub fn nodes(s: &Stmt) -> u64 {
-    let mut n = 0u64;
-    walk(s, &mut |s, _| {
-        let mut seen = FxHashSet::default();
-        s.exprs().into_iter().for_each(|e| add_nodes(e, &mut seen));
-        n = n.saturating_add(1).saturating_add(seen.len() as u64);
-        true
-    });
-    n
-}
-
-fn add_nodes(e: &Expr, seen: &mut FxHashSet<Expr>) {
-    if seen.insert(e.clone()) {
-        e.children().into_iter().for_each(|c| add_nodes(c, seen));
-    }
 }
 
 /// Variables that occur in an expression.

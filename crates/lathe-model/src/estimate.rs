@@ -4,6 +4,7 @@ use crate::accesses::Known;
 use crate::instructions::Walk;
 use crate::traffic::{PLACES, Traffic};
 use crate::trips::STEPS;
+use lathe_ir::math::expand_function;
 use lathe_ir::{Function, Scalar, Stage, build, visit};
 use lathe_target::Machine;
 use std::collections::{BTreeMap, HashMap};
@@ -15,7 +16,7 @@ pub struct Estimate {
     pub instructions: f64,
     /// Bytes from the caches and from memory.
     pub traffic: f64,
-    /// Lines of rows that no processor reads ahead in, which [`Estimate::cycles_beyond`] waits for. Only [`estimate_with_sets`] knows
+    /// Lines of rows that no processor reads ahead in, which [`Estimate::cycles_beyond`] waits for. Only [`estimates_with_sets`] knows
     /// them, and pages.
     pub alone: f64,
     /// Pages of packed rows, which it looks up.
@@ -41,19 +42,25 @@ impl Estimate {
 
 /// Estimates one call of a function whose data are where the last call left them. Sizes that are not given are 256.
 pub fn estimate(func: &Function, sizes: &BTreeMap<String, i64>, machine: &Machine) -> Estimate {
-    of_call(func, sizes, machine, false)
+    of_call(&expand_function(func), sizes, machine, false)
 }
 
-/// As [`estimate`], where rows with a power of two between them share sets of the caches: for code that was made for other
-/// sizes than those that it is called with. Decisions for known sizes copy such rows.
-pub fn estimate_with_sets(func: &Function, sizes: &BTreeMap<String, i64>, machine: &Machine) -> Estimate {
-    of_call(func, sizes, machine, true)
+/// As [`estimate`] for each of some sizes, where rows with a power of two between them share sets of the caches: for code that was
+/// made for other sizes than those that it is called with. Decisions for known sizes copy such rows.
+pub fn estimates_with_sets(
+    func: &Function,
+    points: &[BTreeMap<String, i64>],
+    machine: &Machine,
+) -> Vec<Estimate> {
+    let expanded = expand_function(func);
+    points.iter().map(|sizes| of_call(&expanded, sizes, machine, true)).collect()
 }
 
-fn of_call(func: &Function, sizes: &BTreeMap<String, i64>, machine: &Machine, sets: bool) -> Estimate {
-    let known = with_sizes(func, sizes);
+fn of_call(expanded: &Function, sizes: &BTreeMap<String, i64>, machine: &Machine, sets: bool) -> Estimate {
+    let known = with_sizes(expanded, sizes);
     let names = Known::of(&known);
-    let (instructions, overhead) = Walk::new(machine, &names, func.stage == Stage::Plain).total(&known.body);
+    let (instructions, overhead) =
+        Walk::new(machine, &names, expanded.stage == Stage::Plain).total(&known.body);
     let mut traffic = Traffic { sets, ..Traffic::new(machine, &names) };
     let moved = traffic.of(&known.body);
     let memory = machine.core_bytes_per_cycle.max(1) as f64;
@@ -67,7 +74,7 @@ fn of_call(func: &Function, sizes: &BTreeMap<String, i64>, machine: &Machine, se
 /// Cycles for lines of rows on so many pages that their places are forgotten before the next line of a row is asked for, in one such
 /// call. No part of [`Estimate::cycles`]: it tells loops that come back to a row soon from those that go through thousands.
 pub fn rows_apart(func: &Function, sizes: &BTreeMap<String, i64>, machine: &Machine) -> f64 {
-    let known = with_sizes(func, sizes);
+    let known = with_sizes(&expand_function(func), sizes);
     let names = Known::of(&known);
     let mut traffic = Traffic { sets: true, rows: PLACES, ..Traffic::new(machine, &names) };
     traffic.of(&known.body);
@@ -77,13 +84,13 @@ pub fn rows_apart(func: &Function, sizes: &BTreeMap<String, i64>, machine: &Mach
 /// Cycles until cores have the lines that others hold, in one such call. No part of [`Estimate::cycles`]: it is about what runs on
 /// which cores in the whole function, and says nothing of one loop while those around it are undecided.
 pub fn handed(func: &Function, sizes: &BTreeMap<String, i64>, machine: &Machine) -> f64 {
-    let known = with_sizes(func, sizes);
+    let known = with_sizes(&expand_function(func), sizes);
     let names = Known::of(&known);
     let mut traffic = Traffic::new(machine, &names);
     traffic.handed(&known.body) * machine.costs.handed
 }
 
-/// A function with constants for sizes and numbers of steps.
+/// An expanded function with constants for sizes and numbers of steps.
 fn with_sizes(func: &Function, sizes: &BTreeMap<String, i64>) -> Function {
     let mut constants: HashMap<_, _> = func
         .sizes
@@ -97,7 +104,7 @@ fn with_sizes(func: &Function, sizes: &BTreeMap<String, i64>) -> Function {
             constants.insert(b.id, build::index(STEPS));
         }
     }
-    let mut known = lathe_ir::math::expand_function(func);
+    let mut known = func.clone();
     if constants.is_empty() {
         return known;
     }

@@ -12,4 +12,4 @@ mod traffic;
 mod trips;
 
 pub use accesses::copies;
-pub use estimate::{Estimate, estimate, estimate_with_sets, handed, rows_apart};
+pub use estimate::{Estimate, estimate, estimates_with_sets, handed, rows_apart};

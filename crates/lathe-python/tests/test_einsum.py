@@ -10,7 +10,7 @@ import pytest
 import lathe
 from lathe import _order, _plan, contraction
 
-CASES = int(os.environ.get("LATHE_CASES", "120"))
+CASES = int(os.environ.get("LATHE_CASES", "60"))
 LETTERS = "abcdeXYZ"
 DTYPES = [np.float32, np.float32, np.float64, np.float64, np.complex64, np.complex128, np.int32, np.int64, np.int8, np.uint16,
           np.bool_, np.float16]

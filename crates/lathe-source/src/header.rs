@@ -62,6 +62,9 @@ struct lathe_runtime {
 #ifdef LATHE_STANDALONE
 /* A runtime of its own: OpenMP where the compiler has it, else one thread. */
 #include <stdlib.h>
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
 #ifdef _OPENMP
 #include <sched.h>
 #endif
@@ -91,6 +94,16 @@ static inline int32_t lathe_default_parallel_for(void *ctx, int64_t count, lathe
 static inline void *lathe_default_alloc(void *ctx, uint64_t bytes) {
     (void)ctx;
     if (bytes > (UINT64_MAX >> 1)) return 0;
+#ifdef MADV_HUGEPAGE
+    /* Large blocks are new memory in each call, and all threads wait for its pages: huge ones are far fewer. */
+    const uint64_t huge = 2 << 20;
+    if (bytes >= huge) {
+        const size_t whole = (size_t)((bytes + huge - 1) / huge * huge);
+        void *memory = aligned_alloc((size_t)huge, whole);
+        if (memory) (void)madvise(memory, whole, MADV_HUGEPAGE);
+        return memory;
+    }
+#endif
     return aligned_alloc(64, (size_t)((bytes + 64) / 64 * 64));
 }
 

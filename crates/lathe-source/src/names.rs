@@ -28,6 +28,10 @@ const DEFINED: &[&str] = &[
     "u_int64_t", "u_int8_t", "u_long", "u_quad_t", "u_short", "uid_t", "uint", "ulong", "ushort", "wchar_t",
 ];
 
+/// How those of `sys/mman.h` begin.
+const OF_MEMORY: &[&str] =
+    &["MADV_", "MAP_", "MCL_", "MFD_", "MLOCK_", "MREMAP_", "MS_", "PKEY_", "POSIX_MADV_", "PROT_"];
+
 /// The same for integers of given widths: `int8_t`, `uint_fast16_t`, `INT64_C`, `UINTPTR_MAX`, ….
 fn is_integer_type(name: &str) -> bool {
     let lower = name.to_ascii_lowercase();
@@ -182,6 +186,7 @@ impl Names {
         let reserved = taken
             || RESERVED.contains(&base.as_str())
             || DEFINED.contains(&base.as_str())
+            || OF_MEMORY.iter().any(|start| base.starts_with(start))
             || is_integer_type(&base)
             || (base.starts_with("pthread_") && base.ends_with("_t"))
             || base.starts_with("lathe_")
@@ -213,6 +218,7 @@ mod tests {
         assert_eq!(n.fresh("é"), "x");
         assert_eq!(n.fresh("int64_t"), "int64_t_2");
         assert_eq!(n.fresh("h_t"), "h_t");
+        assert_eq!(n.fresh("PROT_READ"), "PROT_READ_2");
         // A variable may hide a function that is not used; a kernel would replace it.
         assert_eq!(Names::default().fresh("exp"), "exp");
         assert_eq!((n.fresh_symbol("exp"), n.fresh_symbol("gemm")), ("exp_2".into(), "gemm".into()));

@@ -195,7 +195,7 @@ impl Tree for Subject {
     }
 
     fn size(&self) -> u64 {
-        visit::nodes(&self.func.body)
+        self.func.body.nodes()
     }
 
     fn owes(&self) -> Vec<Obligation> {

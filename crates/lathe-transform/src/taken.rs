@@ -6,7 +6,7 @@
 
 use crate::handle::History;
 use lathe_ir::text::{print_function, print_module};
-use lathe_ir::visit::{nodes, walk, walk_expr};
+use lathe_ir::visit::{walk, walk_expr};
 use lathe_ir::{Access, ExprKind, Function, Module};
 use lathe_strategy::{Evidence, StepArg};
 use std::collections::{HashMap, VecDeque};
@@ -92,7 +92,7 @@ pub fn get(key: &Key) -> Option<Left> {
 }
 
 pub fn put(key: Key, left: Left) {
-    let nodes = nodes(&left.func.body);
+    let nodes = left.func.body.nodes();
     if nodes > MOST / 16 {
         return;
     }

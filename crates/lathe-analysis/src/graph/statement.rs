@@ -202,7 +202,7 @@ impl Run<'_, '_> {
     /// What a statement overwrites as a whole has no content before it. That it reads nothing of it says the term, not the
     /// tree: what is read may be what was just stored.
     fn forget(&mut self, s: &Stmt, changed: &BTreeSet<Slot>) {
-        let size = usize::try_from(visit::nodes(s)).unwrap_or(usize::MAX);
+        let size = usize::try_from(s.nodes()).unwrap_or(usize::MAX);
         for slot in changed {
             let Slot::Memory(Place::Buffer(b)) = slot else { continue };
             self.graph.spend(size);

@@ -3,7 +3,7 @@
 
 use crate::arrays::fill;
 use lathe_ir::build::{add, index};
-use lathe_ir::visit::{loads_of, map_stmts, nodes, substitute, vars_of};
+use lathe_ir::visit::{loads_of, map_stmts, substitute, vars_of};
 use lathe_ir::{Combine, Compute, Dim, Expr, ReduceOp, Scalar, Stmt, StmtKind};
 use std::collections::HashMap;
 
@@ -15,7 +15,7 @@ const NODES: u64 = 400;
 pub fn written_out(body: &Stmt) -> Stmt {
     map_stmts(body, &mut |s| {
         let Some(mut c) = s.as_compute().filter(|c| may_be(c)).cloned() else { return s };
-        let (before, size) = (c.dims.len(), nodes(&s));
+        let (before, size) = (c.dims.len(), s.nodes());
         // Where another sum remains, the loop over the terms is one more to tile.
         if !c.dims.iter().all(|d| d.combine == Combine::Concat || is_short(d) && stands_alone(d, &c)) {
             return s;

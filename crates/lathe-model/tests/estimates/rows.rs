@@ -3,19 +3,21 @@
 use super::machine;
 use lathe_diagnostics::FileId;
 use lathe_ir::text::parse_module;
-use lathe_model::{estimate_with_sets, rows_apart};
+use lathe_model::{Estimate, estimates_with_sets, rows_apart};
 use std::collections::BTreeMap;
+
+fn with_sets(tree: &str, size: &str, value: i64) -> Estimate {
+    let module = parse_module(FileId(0), tree).unwrap_or_else(|d| panic!("{d:?}"));
+    let sizes = BTreeMap::from([(size.to_string(), value)]);
+    estimates_with_sets(&module.functions["f"], &[sizes], &machine())[0]
+}
 
 /// A narrow part of rows with a power of two between them shares a few sets of the second cache, which then does not keep it.
 #[test]
 fn rows_that_lie_a_power_of_two_apart_share_sets() {
     let tree = "func f(N)(A: in f32[1000, N], x: inout f32[64]) stage scheduled {
       for t in 0..50 { for k in 0..1000 { for j in 0..64 { 'x'[t, k, j]: x[j]! = x[j]! + A[k, j]! } } } }";
-    let module = parse_module(FileId(0), tree).unwrap_or_else(|d| panic!("{d:?}"));
-    let cost = |n: i64| {
-        let sizes = BTreeMap::from([("N".to_string(), n)]);
-        estimate_with_sets(&module.functions["f"], &sizes, &machine()).traffic
-    };
+    let cost = |n: i64| with_sets(tree, "N", n).traffic;
     assert!(cost(2048) > 1.5 * cost(2100), "{} {}", cost(2048), cost(2100));
     assert!(cost(2100) < 1.1 * cost(100), "{} {}", cost(2100), cost(100));
 }
@@ -30,9 +32,7 @@ fn lines_of_many_rows_come_one_by_one() {
         )
     };
     let alone = |tree: &str, n: i64| {
-        let module = parse_module(FileId(0), tree).unwrap_or_else(|d| panic!("{d:?}"));
-        let sizes = BTreeMap::from([("N".to_string(), n)]);
-        let e = estimate_with_sets(&module.functions["f"], &sizes, &machine());
+        let e = with_sets(tree, "N", n);
         assert!(e.cycles_beyond() >= e.cycles() && (e.alone > 0.0) == (e.cycles_beyond() > e.cycles()));
         e.alone
     };
@@ -65,10 +65,7 @@ fn pages_of_packed_rows_are_looked_up_again() {
     let tree = "func f(K)(x: inout f32[16], y: inout f32[100]) stage scheduled {
       alloc P: f32[K, 64] layout tile(1, 64) permute(1, 0, 2)
       for i in 0..100 { for k in 0..K { 'y'[i, k]: y[i]! = y[i]! + P[k, 3]! } } }";
-    let module = parse_module(FileId(0), tree).unwrap_or_else(|d| panic!("{d:?}"));
-    let pages = |k: i64| {
-        estimate_with_sets(&module.functions["f"], &BTreeMap::from([("K".to_string(), k)]), &machine()).pages
-    };
+    let pages = |k: i64| with_sets(tree, "K", k).pages;
     assert_eq!(pages(2048), 0.0);
     assert!(pages(8192) > 0.0 && pages(16384) > 1.5 * pages(8192), "{} {}", pages(8192), pages(16384));
 }

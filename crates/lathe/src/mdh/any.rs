@@ -14,13 +14,13 @@ use super::setting::{Setting, Wanted};
 use crate::applied::Version;
 use crate::parallel::each;
 use lathe_diagnostics::Diagnostic;
-use lathe_ir::{Executor, Function, visit};
+use lathe_ir::{Executor, Function, digest, visit};
 use lathe_mdh::sizes::{self, Thin};
-use lathe_model::{Estimate, estimate_with_sets};
+use lathe_model::{Estimate, estimates_with_sets};
 use lathe_space::{BinOp, Expr, Value, Values, eval};
 use lathe_strategy::Context;
 use lathe_target::Machine;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 type Sizes = BTreeMap<String, i64>;
 
@@ -48,6 +48,11 @@ const CALL: f64 = 2000.0;
 
 /// A point beyond the examples counts for so many of the others, which there are more of.
 const FAR_WEIGHT: f64 = 4.0;
+
+/// Nodes that the model looks at for all points of a version: of large programs, whose estimates take long, it is asked about each
+/// second point, or third, or fourth.
+const LOOKS: usize = 1 << 17;
+const STEP: usize = 4;
 
 /// Powers of two that sizes, and the square roots of their product, are compared with: up to this one, and for the farthest.
 const LIMITS: [u32; 2] = [10, 15];
@@ -109,7 +114,12 @@ pub(super) fn any(
     // An example that no decisions fit has no version.
     let mut versions = vec![first];
     versions.extend(each(&others, made).into_iter().flatten());
-    let mut points = sizes::spread(w.set.module, w.set.func, known);
+    different(&mut versions);
+    let all = sizes::spread(w.set.module, w.set.func, known);
+    let nodes = versions.iter().map(|v| v.func.body.nodes()).max().unwrap_or(0);
+    let step = all.len().saturating_mul(usize::try_from(nodes).unwrap_or(usize::MAX)) / LOOKS;
+    let step = step.clamp(1, STEP);
+    let mut points: Vec<Sizes> = all.into_iter().step_by(step).collect();
     let mut near = points.len();
     let shared = w.set.machine.threads > 1;
     let far = sizes::far(w.set.module, w.set.func, known);
@@ -129,10 +139,8 @@ pub(super) fn any(
     } else {
         Vec::new()
     };
-    let at = |points: &[Sizes], v: &Version| -> Vec<Estimate> {
-        points.iter().map(|p| estimate_with_sets(&v.func, p, w.set.machine)).collect()
-    };
-    let mut estimates = each(&versions, |v| at(&points, v));
+    let at = |points: &[Sizes], v: &Version| estimates_with_sets(&v.func, points, w.set.machine);
+    let mut estimates: Vec<Vec<Estimate>> = each(&versions, |v| at(&points, v));
     let most = MOST + usize::from(shared);
     // What is shared among threads has fewer versions in front for arrays beyond the caches: the list itself knows how lines and
     // pages follow each other.
@@ -147,14 +155,16 @@ pub(super) fn any(
         estimates.iter_mut().for_each(|e| drop(e.drain(near - over..near)));
         near -= over;
         let more: Vec<(&Machine, Sizes)> = more.into_iter().map(|s| (w.set.machine, s)).collect();
-        let more: Vec<Version> = each(&more, made).into_iter().flatten().collect();
+        let mut more: Vec<Version> = each(&more, made).into_iter().flatten().collect();
+        different(&mut more);
         let of_examples = versions.len();
         estimates.extend(each(&more, |v| at(&points, v)));
         versions.extend(more);
         let costs: Vec<Vec<f64>> =
             estimates.iter().map(|e| e.iter().map(|e| cost(e.cycles_beyond())).collect()).collect();
         let losses = losses(&costs);
-        let weights: Vec<f64> = (0..points.len()).map(|p| if p < near { 1.0 } else { FAR_WEIGHT }).collect();
+        let weights: Vec<f64> =
+            (0..points.len()).map(|p| if p < near { 1.0 } else { FAR_WEIGHT / step as f64 }).collect();
         let of_more: f64 = weights[near..].iter().sum();
         let now = points.iter().enumerate().map(|(n, p)| losses[taken(&list, p)][n]).collect();
         // What the list has already stands where it is best.
@@ -184,6 +194,12 @@ pub(super) fn any(
     out.iter_mut().for_each(|v| v.notes.clear());
     out[0].notes = notes;
     Ok(out)
+}
+
+/// Without those whose code others before have, too: a size that one nest out of many depends on changes little.
+fn different(versions: &mut Vec<Version>) {
+    let mut seen = HashSet::new();
+    versions.retain(|v| seen.insert(digest(&v.func)));
 }
 
 /// What a call costs whose loops take so many cycles: small differences are alike at small and at large sizes.
