@@ -236,12 +236,11 @@ def bilateral(a, have):
                 weight, total = weight + w, total + w * one
         return total / weight
 
-    def with_numpy():
-        out = image.copy()
-        out[2:-2, 2:-2] = windows(np, image)
+    def within(m, image, out):
+        out[2:-2, 2:-2] = windows(m, image)
         return out
 
-    yield "numpy", Library(with_numpy, finish)
+    yield "numpy", Library(lambda: within(np, image, image.copy()), finish)
     if cv2 := have("cv2"):
         filtered = lambda: cv2.bilateralFilter(image, 5, sigmaColor=0.25, sigmaSpace=2)
 
@@ -252,13 +251,7 @@ def bilateral(a, have):
         yield "OpenCV", Library(filtered, finish, "13 pixels of a round window instead of 25", alike)
     if torch := have("torch"):
         tensor = torch.from_numpy(image)
-
-        def with_torch():
-            out = tensor.clone()
-            out[2:-2, 2:-2] = windows(torch, tensor)
-            return out
-
-        yield "PyTorch", Library(with_torch, finish)
+        yield "PyTorch", Library(lambda: within(torch, tensor, tensor.clone()), finish)
     if jax := have("jax"):
         compiled = jax.jit(lambda image: image.at[2:-2, 2:-2].set(windows(jax.numpy, image)))
         there = jax.device_put(image)
