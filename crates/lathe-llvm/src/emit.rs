@@ -69,6 +69,8 @@ pub struct Frame {
     pub first_lanes: HashMap<(i64, u32), Value>,
     /// Eight words of ones with eight of zeros behind them: masks of the first lanes.
     pub ones_and_zeros: Option<Value>,
+    /// Two words: zeros, which lanes read that take no part, and what such lanes write, which nobody reads.
+    pub idle: Option<Value>,
     /// Scratch memory to give back on every way out.
     pub scratch: Vec<Value>,
     /// Where values are kept that live long.
@@ -185,6 +187,7 @@ impl Frame {
             lanes: None,
             first_lanes: HashMap::new(),
             ones_and_zeros: None,
+            idle: None,
             scratch: Vec::new(),
             slots: HashMap::new(),
             memo: vec![HashMap::new()],

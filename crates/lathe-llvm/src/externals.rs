@@ -81,7 +81,7 @@ fn described(e: &mut Emitter, p: Passed, places: &Places) -> Result<Described> {
         Passed::Elements { buffer, elem, first, steps, extents } => {
             let access = Access::buffer(buffer, elem.clone(), first);
             let place = e.place(&access)?;
-            let Leaf::Uniform(offset) = place.offset() else {
+            let Some(Leaf::Uniform(offset)) = place.offset() else {
                 return Err(defect("an array of lanes is passed to an external function"));
             };
             let bytes = ir.mul_index(offset, ir.i64(elem.bytes() as i64));

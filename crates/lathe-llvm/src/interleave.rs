@@ -39,7 +39,7 @@ pub fn rows(e: &mut Emitter, l: &Loop, lo: Value, n: i64) -> Result<bool> {
         return Ok(false);
     }
     let place = e.place(&st.target)?;
-    let Leaf::Linear { base, step } = place.offset() else { return Ok(false) };
+    let Some(Leaf::Linear { base, step }) = place.offset() else { return Ok(false) };
     // Rows that overlap would be stored in another order.
     if step < n {
         return Ok(false);

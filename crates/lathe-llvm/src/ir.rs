@@ -351,6 +351,12 @@ impl Ir {
         unsafe { LLVMBuildExtractElement(self.builder, v, self.i64(i64::from(lane)), NO_NAME) }
     }
 
+    /// A vector with another value in a lane that it has.
+    pub fn insert(&self, v: Value, one: Value, lane: u32) -> Value {
+        // SAFETY: the lane exists, and callers give a value of the vector's elements.
+        unsafe { LLVMBuildInsertElement(self.builder, v, one, self.i64(i64::from(lane)), NO_NAME) }
+    }
+
     /// Lanes of two vectors of one type by their numbers; those of the second one are counted on.
     pub fn shuffle(&self, a: Value, b: Value, lanes: impl Iterator<Item = u32>) -> Value {
         let mut lanes: Vec<Value> = lanes.map(|l| self.i32(l as i32)).collect();
@@ -501,16 +507,16 @@ impl Ir {
         unsafe { LLVMBuildCall2(self.builder, ty, f, args.as_mut_ptr(), args.len() as u32, NO_NAME) }
     }
 
-    /// A 64-bit integer that optimizations know nothing of.
-    pub fn opaque(&self, v: i64) -> Value {
-        let ty = self.fn_ty(self.int_ty(64), &mut [self.int_ty(64)]);
+    /// The same integer or pointer, of which optimizations know nothing.
+    pub fn opaque(&self, v: Value) -> Value {
+        let ty = self.fn_ty(self.type_of(v), &mut [self.type_of(v)]);
         let how = b"=r,0";
         // SAFETY: assembly without text, whose result is the register of its argument.
         let same = unsafe {
             let text = how.as_ptr().cast();
             LLVMGetInlineAsm(ty, text, 0, text, how.len(), 0, 0, LLVMInlineAsmDialectATT, 0)
         };
-        self.call(ty, same, &mut [self.i64(v)])
+        self.call(ty, same, &mut [v])
     }
 
     /// Calls an intrinsic that is overloaded on `overloads`.

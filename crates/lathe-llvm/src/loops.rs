@@ -227,7 +227,7 @@ fn known_lanes(e: &mut Emitter, n: i64, width: u32) -> Value {
     *e.frame.first_lanes.entry((n, width)).or_insert_with(|| {
         let here = ir.here();
         ir.at_end(allocas);
-        let ones = ir.opaque((1 << n) - 1);
+        let ones = ir.opaque(ir.i64((1 << n) - 1));
         let ones = if width < 64 { ir.trunc(ones, ir.int_ty(width)) } else { ones };
         let mask = ir.bitcast(ones, ir.widen(ir.int_ty(1), Some(width)));
         ir.at_end(here);

@@ -12,15 +12,18 @@ pub struct Place {
     pub buf: Buf,
     /// From the buffer's first element, in elements.
     offset: Leaf,
+    /// Elements from lane to lane, of which only the run knows how many; the offset is that of the first lane.
+    apart: Option<Value>,
 }
 
 impl Place {
     pub fn new(buf: Buf, offset: Leaf) -> Place {
-        Place { buf, offset }
+        Place { buf, offset, apart: None }
     }
 
-    pub fn offset(&self) -> Leaf {
-        self.offset
+    /// If it is known how far lanes are apart.
+    pub fn offset(&self) -> Option<Leaf> {
+        self.apart.is_none().then_some(self.offset)
     }
 }
 
@@ -36,6 +39,11 @@ enum Lie {
     Row {
         first: Value,
         reversed: bool,
+    },
+    /// So many bytes from one to the next.
+    Apart {
+        first: Value,
+        bytes: Value,
     },
     Anywhere(Value),
 }
@@ -95,9 +103,17 @@ impl Emitter<'_> {
         let buf = addresses::buffer(a).and_then(|b| self.frame.bufs.get(&b)).cloned();
         let buf = buf.ok_or_else(|| defect("an access of a buffer that is not bound here"))?;
         let width = self.width();
-        let mut offset = Leaf::Uniform(ir.i64(0));
+        let (mut offset, mut apart) = (Leaf::Uniform(ir.i64(0)), None);
         for (i, stride) in a.indices.iter().zip(buf.strides.clone()) {
-            let i = self.scalar(i)?;
+            let mut i = self.scalar(i)?;
+            if let Leaf::Linear { base, step } = i
+                && ir.as_const(stride).is_none()
+                && buf.per_lane.is_none()
+            {
+                let by = ir.mul_index(stride, ir.i64(step));
+                apart = Some(apart.map_or(by, |a| ir.add_index(a, by)));
+                i = Leaf::Uniform(base);
+            }
             offset = value::add(ir, offset, value::mul(ir, i, Leaf::Uniform(stride), width), width);
         }
         if let Some(w) = buf.per_lane {
@@ -105,7 +121,18 @@ impl Emitter<'_> {
             let lane = Leaf::Linear { base: ir.i64(0), step: 1 };
             offset = value::add(ir, value::mul(ir, offset, lanes, width), lane, width);
         }
-        Ok(Place { buf, offset })
+        match (apart, offset, width) {
+            (Some(by), Leaf::Linear { base, step }, _) => {
+                apart = Some(ir.add_index(by, ir.i64(step)));
+                offset = Leaf::Uniform(base);
+            }
+            (Some(by), Leaf::Varying(v), Some(w)) => {
+                let lanes = ir.mul_index(ir.splat(by, w), ir.ramp(1, w));
+                (apart, offset) = (None, Leaf::Varying(ir.add_index(v, lanes)));
+            }
+            _ => {}
+        }
+        Ok(Place { buf, offset, apart })
     }
 
     pub fn load(&mut self, a: &Access) -> Result<Val> {
@@ -224,23 +251,20 @@ impl Emitter<'_> {
     pub fn address(&self, p: &Place, s: Scalar) -> Option<Value> {
         match self.lie(p, 0, s) {
             Lie::One(at) => Some(at),
-            Lie::Row { .. } | Lie::Anywhere(_) => None,
+            Lie::Row { .. } | Lie::Apart { .. } | Lie::Anywhere(_) => None,
         }
     }
 
     /// Whether all lanes would write one element.
     pub fn is_shared(&self, p: &Place) -> bool {
-        self.frame.lanes.is_some() && p.offset.is_uniform()
+        self.frame.lanes.is_some() && p.offset().is_some_and(Leaf::is_uniform)
     }
 
     /// Whether lanes that are masked off may be read and written back: the padding of private buffers
     /// is as wide as a vector, so one lane that takes part keeps all others inside.
     fn is_harmless(&self, p: &Place) -> bool {
         let l = self.frame.lanes;
-        let base = match p.offset {
-            Leaf::Uniform(v) | Leaf::Linear { base: v, .. } => v,
-            Leaf::Varying(_) => return false,
-        };
+        let Some(Leaf::Uniform(base) | Leaf::Linear { base, .. }) = p.offset() else { return false };
         p.buf.private
             && (self.ir.as_const(base).is_some() || l.is_none_or(|l| !l.maybe_empty))
             && l.is_none_or(|l| u64::from(l.width) <= PADDING)
@@ -266,9 +290,17 @@ impl Emitter<'_> {
         let plain = elem.scalar().is_some();
         let size = elem.bytes() as i64;
         let byte = ir.int_ty(8);
+        let apart = |first: Value, size: i64| {
+            let bytes = ir.mul_index(p.apart?, ir.i64(size));
+            let from = ir.mul_index(p.offset.at(ir, None), ir.i64(size));
+            Some(Lie::Apart { first: ir.element(byte, first, from), bytes })
+        };
         if let Some(f) = p.buf.fields {
             let start = field_start(elem, f.count, Some(at)) + f.padding * s.bytes();
             let first = ir.element_in_bounds(byte, p.buf.ptr, ir.i64(start as i64));
+            if let Some(apart) = apart(first, s.bytes() as i64) {
+                return apart;
+            }
             let ty = ir.memory_ty(s);
             let address = |index: Value| ir.element_in_bounds(ty, first, index);
             return match p.offset {
@@ -281,6 +313,9 @@ impl Emitter<'_> {
                     Lie::Anywhere(ir.element(byte, first, ir.mul_index(lanes, size)))
                 }
             };
+        }
+        if let Some(apart) = apart(ir.element(byte, p.buf.ptr, ir.i64(at as i64)), size) {
+            return apart;
         }
         let address = |index: Value| {
             if plain {
@@ -347,6 +382,8 @@ impl Emitter<'_> {
                 (if reversed { ir.reverse(v, l.width) } else { v }, width)
             }
             (Lie::Row { first, .. }, None) => (ir.load(ty, first, align), None),
+            (Lie::Apart { first, bytes }, Some(l)) => (self.load_apart((first, bytes), &l, s), width),
+            (Lie::Apart { first, .. }, None) => (ir.load(ty, first, align), None),
             (Lie::Anywhere(ptrs), l) => {
                 let v = self.load_strided(p, at, s).unwrap_or_else(|| {
                     let w = width.unwrap_or(1);
@@ -384,16 +421,23 @@ impl Emitter<'_> {
         Some(ir.intrinsic(name, &[], &[at, mask]))
     }
 
-    fn all_lanes(&self, w: u32) -> Value {
+    pub(crate) fn all_lanes(&self, w: u32) -> Value {
         self.ir.splat_const(self.ir.int(1, 1), Some(w))
     }
 
-    fn gather(&self, vector: crate::ir::Ty, ptrs: Value, mask: Value, align: u64) -> Value {
+    pub(crate) fn gather(&self, vector: crate::ir::Ty, ptrs: Value, mask: Value, align: u64) -> Value {
         let ir = self.ir;
         let args = [ptrs, mask, ir.zero(vector)];
         let call = ir.intrinsic("llvm.masked.gather", &[vector, ir.type_of(ptrs)], &args);
         ir.align_argument(call, 0, align);
         call
+    }
+
+    pub(crate) fn scatter(&self, v: Value, ptrs: Value, mask: Value, align: u64) {
+        let ir = self.ir;
+        let overloads = [ir.type_of(v), ir.type_of(ptrs)];
+        let call = ir.intrinsic("llvm.masked.scatter", &overloads, &[v, ptrs, mask]);
+        ir.align_argument(call, 1, align);
     }
 
     fn store_leaf(&mut self, p: &Place, at: u64, s: Scalar, leaf: Leaf, nontemporal: bool) {
@@ -442,12 +486,16 @@ impl Emitter<'_> {
             (Lie::Row { first, .. }, None) => {
                 ir.store(to_memory(leaf.at(ir, None), None), first, align);
             }
+            (Lie::Apart { first, bytes }, Some(l)) => {
+                self.store_apart((first, bytes), &l, to_memory(leaf.at(ir, width), width), align);
+            }
+            (Lie::Apart { first, .. }, None) => {
+                ir.store(to_memory(leaf.at(ir, None), None), first, align);
+            }
             (Lie::Anywhere(ptrs), l) => {
                 let v = to_memory(leaf.at(ir, width), width);
                 let mask = l.and_then(|l| l.mask).unwrap_or_else(|| self.all_lanes(width.unwrap_or(1)));
-                let overloads = [ir.type_of(v), ir.type_of(ptrs)];
-                let call = ir.intrinsic("llvm.masked.scatter", &overloads, &[v, ptrs, mask]);
-                ir.align_argument(call, 1, align);
+                self.scatter(v, ptrs, mask, align);
             }
         }
     }

@@ -37,7 +37,7 @@ const THREADS: u32 = 6;
 /// A size is small if it is less than so many times that of its example.
 const FEW: i64 = 4;
 
-/// Points with a small size that matter to several threads.
+/// Points with a small size, for each of the parts.
 const AROUND: u32 = 4;
 
 /// Points from the examples to sizes whose arrays no cache holds.
@@ -82,12 +82,13 @@ pub fn far(module: &Module, func: &Function, given: &BTreeMap<String, i64>) -> V
 }
 
 /// For each size that may be small while the largest input does not depend on it: such sizes, the others so large that each of
-/// several threads has as much of that input as one has of that of the [`examples`], who read it once.
+/// several threads has as much of that input as one has of that of the [`examples`], who read it once. Sizes around them begin
+/// at some part of those of the examples, and are the more.
 pub fn thin(
     module: &Module,
     func: &Function,
     given: &BTreeMap<String, i64>,
-    (threads, small): (u64, i64),
+    (threads, small, part): (u64, i64, u32),
 ) -> Vec<Thin> {
     let (most, windows) = (examples(module, func, given), windows(module, func));
     let free = |name: &String| !given.contains_key(name) && !windows.contains(name);
@@ -103,8 +104,10 @@ pub fn thin(
             far.iter().map(|(x, v)| (x.clone(), if x == name { n } else { *v })).collect()
         };
         let example = with(small.min(most[name]));
-        let range = |x: &str| if x == name { (1, FEW * small) } else { (most[x], far[x]) };
-        let around = usual((1..=AROUND).map(|n| point(n, &far, given, &windows, &range)), given, &windows);
+        let range =
+            |x: &str| if x == name { (1, FEW * small) } else { ((most[x] / i64::from(part)).max(1), far[x]) };
+        let around =
+            usual((1..=AROUND * part).map(|n| point(n, &far, given, &windows, &range)), given, &windows);
         (largest(&example) == largest(&far) && points(&computes(module, func), &example) <= POINTS)
             .then(|| Thin { size: name.clone(), below: FEW * small, around: around.collect(), example })
     };

@@ -36,7 +36,7 @@ impl Traffic<'_> {
         };
         let short = self.wide(r, last) * self.element(r) <= SHORT;
         let many = trips > ROWS && trips * self.wide(r, d) > self.rows;
-        d != last && many && short && by(d) as f64 * steps[d] >= PAGE
+        d != last && many && short && by(d) as f64 * steps[d] > PAGE / 2.0
     }
 
     /// Pages of packed rows that each iteration of a loop runs through, if these are more than what is known at once.

@@ -129,11 +129,11 @@ pub(super) fn any(
     let more = if beyond {
         points.extend(sizes::spread_far(w.set.module, w.set.func, known));
         // Few rows beside a large matrix: what is copied for many rows is not worth its copy there.
-        let few = sizes::thin(w.set.module, w.set.func, known, (LARGER, ROWS));
+        let few = sizes::thin(w.set.module, w.set.func, known, (LARGER, ROWS, 2));
         points.extend(few.into_iter().flat_map(|t| t.around));
         far
     } else if shared {
-        thin = sizes::thin(w.set.module, w.set.func, known, (w.set.machine.threads, ROWS));
+        thin = sizes::thin(w.set.module, w.set.func, known, (w.set.machine.threads, ROWS, 1));
         points.extend(thin.iter().flat_map(|t| t.around.clone()).take(Set::BITS as usize - near));
         thin.iter().map(|t| t.example.clone()).collect()
     } else {
@@ -250,6 +250,10 @@ fn product(names: &[&str]) -> Option<Expr> {
     names.iter().map(|n| Expr::Name((*n).to_string())).reduce(times)
 }
 
+fn both(op: BinOp, a: Expr, b: Expr) -> Expr {
+    Expr::Binary(op, Box::new(a), Box::new(b))
+}
+
 fn compare(op: BinOp, a: Expr, value: i64) -> Expr {
     Expr::Binary(op, Box::new(a), Box::new(Expr::Value(Value::Int(value))))
 }
@@ -318,7 +322,7 @@ fn conditions_of(
     }
     for (n, (a, x)) in single.iter().enumerate() {
         for (b, y) in &single[n + 1..] {
-            add(a & b, &|| Expr::Binary(BinOp::And, Box::new(x.clone()), Box::new(y.clone())));
+            add(a & b, &|| both(BinOp::And, x.clone(), y.clone()));
         }
     }
     out
@@ -348,9 +352,7 @@ fn is_thin(e: &Expr, thin: &[Thin]) -> bool {
 /// would take 1.2 times as long as with packed columns, 30 x 1024 x 1024 as long.)
 fn halved(e: &Expr, thin: &[Thin]) -> Expr {
     match e {
-        Expr::Binary(BinOp::And, a, b) => {
-            Expr::Binary(BinOp::And, Box::new(halved(a, thin)), Box::new(halved(b, thin)))
-        }
+        Expr::Binary(op @ (BinOp::And | BinOp::Or), a, b) => both(*op, halved(a, thin), halved(b, thin)),
         Expr::Binary(BinOp::Lt, a, b) if is_thin(e, thin) => match **b {
             Expr::Value(Value::Int(n)) if thin.iter().any(|t| t.below == n) => {
                 Expr::Binary(BinOp::Lt, a.clone(), Box::new(Expr::Value(Value::Int(n / 2))))
@@ -404,6 +406,21 @@ struct Rule {
     weights: Vec<f64>,
 }
 
+/// A condition, and one more beside it where that makes a gain larger than what is asked for.
+fn narrowed(
+    (set, condition): &(Set, Expr),
+    least: f64,
+    conditions: &[(Set, Expr)],
+    gain: &dyn Fn(Set) -> f64,
+) -> (Set, Expr) {
+    let single = conditions.iter().filter(|c| !matches!(c.1, Expr::Binary(BinOp::And, ..)));
+    let with = single.map(|(s, e)| (gain(s & set), s & set, e)).filter(|c| c.0 > least);
+    match with.max_by(|a, b| a.0.total_cmp(&b.0)) {
+        Some((_, set, e)) => (set, both(BinOp::And, condition.clone(), e.clone())),
+        None => (*set, condition.clone()),
+    }
+}
+
 /// A list with what is worth to be in front of it, one after the other, and what is lost then at each point.
 fn in_front(
     (mut now, mut out): (Vec<f64>, List),
@@ -429,13 +446,15 @@ fn in_front(
                 }
             }
         }
-        let Some((_, v, c)) = found.filter(|f| f.0 > rule.least) else { break };
-        for (p, now) in now.iter_mut().enumerate() {
-            if conditions[c].0 >> p & 1 == 1 {
-                *now = losses[v][p];
-            }
+        let Some((gain, v, c)) = found.filter(|f| f.0 > rule.least) else { break };
+        let gains =
+            |set: Set| -> f64 { members(set).map(|p| rule.weights[p] * (now[p] - losses[v][p])).sum() };
+        let (set, condition) = narrowed(&conditions[c], gain + rule.least, conditions, &gains);
+        members(set).for_each(|p| now[p] = losses[v][p]);
+        match out.first_mut().filter(|first| first.0 == v) {
+            Some((_, Some(first))) => *first = both(BinOp::Or, condition, first.clone()),
+            _ => out.insert(0, (v, Some(condition))),
         }
-        out.insert(0, (v, Some(conditions[c].1.clone())));
     }
     (now, out)
 }

@@ -49,7 +49,7 @@ impl Emulated {
         let driver = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/emulated/driver.c");
         let program = folder.join("program");
         let mut c = Command::new(COMPILER);
-        c.args(["-std=c11", "-O1", "-ffp-contract=off", "-static", "-DLATHE_STANDALONE"]);
+        c.args(["-std=c11", "-O0", "-ffp-contract=off", "-static", "-DLATHE_STANDALONE"]);
         if name == "aarch64-sve256" {
             c.args(["-march=armv8.2-a+sve", "-msve-vector-bits=256"]);
         }
