@@ -3,7 +3,8 @@
 //! Decisions are made for a few examples: all sizes large, one of them small, all of them moderate. The model says what each
 //! version costs at sizes all over the range and beyond, and a decision list (Rivest, Learning Decision Lists, 1987) of at
 //! most [`MOST`] versions is made greedily, from each of them: in front of what there is comes the version, with the condition
-//! on sizes, that lowers most what is lost beside the fastest version everywhere.
+//! on sizes, that lowers most what is lost beside the fastest version everywhere. A version in front of itself is one, with both
+//! conditions.
 //!
 //! Where arrays may become larger than caches, two more versions may come in front of the list: one of those that there are, since
 //! there rows are read a few at a time, and one for arrays that no cache holds, of which what is stored passes by the caches, and
@@ -485,5 +486,37 @@ mod tests {
             [(1, "N < 8 and M * N < 1024"), (2, "M * N >= 4096"), (0, "")]
         );
         assert_eq!(text(decision_list(&[general, hardly], &all, MOST)), [(0, String::new())]);
+    }
+
+    /// The conditions and versions of the list for two versions: one that costs 10 everywhere, and one that is better where `wins` holds.
+    fn lists(wins: &dyn Fn(i64, i64, i64) -> bool, elsewhere: f64) -> Vec<(usize, String)> {
+        let names = ["M", "N", "K"].map(str::to_string);
+        let sizes = [1, 4, 20, 100];
+        let all = sizes.iter().flat_map(|m| sizes.iter().flat_map(move |n| sizes.map(|k| [*m, *n, k])));
+        let points: Vec<Sizes> = all.map(|p| names.iter().cloned().zip(p).collect()).collect();
+        let conditions = conditions(&["M", "N", "K"], &points, LIMITS);
+        let cost = |p: &Sizes| if wins(p["M"], p["N"], p["K"]) { 9.0 } else { elsewhere };
+        let costs = [vec![10.0; points.len()], points.iter().map(cost).collect()];
+        let list = decision_list(&losses(&costs), &conditions, MOST);
+        list.into_iter().map(|(v, c)| (v, c.map_or(String::new(), |c| c.to_string()))).collect()
+    }
+
+    #[test]
+    fn a_condition_gets_one_more_part_where_that_is_worth_it() {
+        let points: Vec<Sizes> =
+            [1, 4, 20, 100].map(|k| BTreeMap::from([("K".to_string(), k), ("M".to_string(), 1)])).into();
+        let all = conditions(&["K", "M"], &points, LIMITS);
+        let few = (0b1111, compare(BinOp::Lt, Expr::Name("M".into()), 8));
+        let gain = |set: Set| members(set).map(|p| [-3.0, -1.0, 2.0, 4.0][p]).sum::<f64>();
+        let (set, condition) = narrowed(&few, gain(few.0) + 1.0, &all, &gain);
+        assert_eq!((set, condition.to_string().as_str()), (0b1100, "M < 8 and K >= 8"));
+        let (set, condition) = narrowed(&few, gain(few.0) + 5.0, &all, &gain);
+        assert_eq!((set, condition.to_string().as_str()), (0b1111, "M < 8"));
+    }
+
+    #[test]
+    fn a_version_in_front_of_itself_is_there_once() {
+        let list = lists(&|m, n, _| m < 2 || m > 50 && n > 50, 13.0);
+        assert_eq!(list, [(1, "M >= 32 and N >= 32 or M < 2".to_string()), (0, String::new())]);
     }
 }
