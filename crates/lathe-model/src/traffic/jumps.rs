@@ -18,7 +18,7 @@ const ROWS: f64 = 32.0;
 const SHORT: f64 = 512.0;
 
 impl Traffic<'_> {
-    /// Whether a loop around goes from row to row of a region as one of its iterations touches it, a page or more at a time.
+    /// Whether a loop around goes from row to row of a region as one of its iterations touches it, most of them on pages of their own.
     pub(super) fn jumps_along(&self, r: &Region, l: &Loop, trips: f64) -> bool {
         let (Some(last), false) = (innermost(&r.buffer), !self.sets || r.alone || r.past()) else {
             return false;

@@ -407,7 +407,7 @@ struct Rule {
     weights: Vec<f64>,
 }
 
-/// A condition, and one more beside it where that makes a gain larger than what is asked for.
+/// A condition of [`conditions`], with one more of them beside it where the gain is then larger than `least`.
 fn narrowed(
     (set, condition): &(Set, Expr),
     least: f64,
